@@ -1,0 +1,95 @@
+// One JSON value for the whole project: keeps the order of keys and the exact text of numbers.
+//
+// Checkpoints, templates and requests are hostile input, so parsing bounds depth and size, and refuses duplicate keys where
+// asked. Numbers stay as the text they were written in until somebody asks for a value: 18.4 prints as 18.4, and an integer
+// may have any number of digits.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace sparkx::json {
+
+class Value;
+using Array = std::vector<Value>;
+using Member = std::pair<std::string, Value>;
+using Object = std::vector<Member>;  // in the order of the text
+
+// The exact text of a JSON number, such as "1e-06" or "123456789012345678901234567890".
+struct Number {
+  std::string text;
+};
+
+class Value {
+ public:
+  Value() = default;  // null
+  Value(std::nullptr_t) {}
+  Value(bool value) : data_(value) {}
+  Value(std::int64_t value);
+  Value(int value) : Value(static_cast<std::int64_t>(value)) {}
+  Value(double value);  // printed as Python's repr; NaN and infinities throw Error{invalid_argument}
+  Value(Number value) : data_(std::move(value)) {}
+  Value(std::string value) : data_(std::move(value)) {}
+  Value(std::string_view value) : data_(std::string(value)) {}
+  Value(const char* value) : data_(std::string(value)) {}
+  Value(Array value) : data_(std::move(value)) {}
+  Value(Object value) : data_(std::move(value)) {}
+
+  bool is_null() const { return std::holds_alternative<std::monostate>(data_); }
+  bool is_bool() const { return std::holds_alternative<bool>(data_); }
+  bool is_number() const { return std::holds_alternative<Number>(data_); }
+  bool is_integer() const;  // a number written without fraction or exponent
+  bool is_string() const { return std::holds_alternative<std::string>(data_); }
+  bool is_array() const { return std::holds_alternative<Array>(data_); }
+  bool is_object() const { return std::holds_alternative<Object>(data_); }
+  const char* type_name() const;  // "null", "boolean", "number", "string", "array", "object"
+
+  // The as_* functions throw Error{invalid_argument} when the value has another type; callers that know a file and a field
+  // check with is_* first and say both.
+  bool as_bool() const;
+  const Number& as_number() const;
+  std::int64_t as_int64() const;  // also throws when the number is not an integer that fits
+  double as_double() const;       // nearest double, correctly rounded
+  const std::string& as_string() const;
+  const Array& as_array() const;
+  Array& as_array();
+  const Object& as_object() const;
+  Object& as_object();
+
+  // The member of an object, or null when it is absent or this is no object. Looks through the members in turn.
+  const Value* find(std::string_view key) const;
+
+  bool operator==(const Value& other) const;  // numbers compare by text, objects in order
+
+ private:
+  std::variant<std::monostate, bool, Number, std::string, Array, Object> data_;
+};
+
+struct ParseOptions {
+  std::size_t max_depth = 128;
+  std::size_t max_bytes = std::size_t{1} << 30;
+  bool refuse_duplicate_keys = true;  // else the last one wins, at the place of the first
+};
+
+// Parses exactly one JSON document (RFC 8259, UTF-8). Throws Error{corrupt}; `what` names the document in the message, with
+// line and column: "config.json:3:17: expected a value".
+Value parse(std::string_view text, std::string_view what, const ParseOptions& options = {});
+
+struct PrintOptions {
+  int indent = -1;  // -1: one line
+  std::string_view item_separator = ", ";
+  std::string_view key_separator = ": ";
+  bool ensure_ascii = false;
+  bool sort_keys = false;
+};
+
+// As Python's json.dumps prints it (ensure_ascii false unless asked).
+std::string print(const Value& value, const PrintOptions& options = {});
+
+}  // namespace sparkx::json
