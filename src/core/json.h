@@ -1,8 +1,8 @@
 // One JSON value for the whole project: keeps the order of keys and the exact text of numbers.
 //
-// Checkpoints, templates and requests are hostile input, so parsing bounds depth and size, and refuses duplicate keys where
-// asked. Numbers stay as the text they were written in until somebody asks for a value: 18.4 prints as 18.4, and an integer
-// may have any number of digits.
+// Checkpoints, templates and requests are hostile input, so parsing bounds depth and size, and refuses duplicate keys
+// where asked. Numbers stay as the text they were written in until somebody asks for a value: 18.4 prints as 18.4, and
+// an integer may have any number of digits.
 #pragma once
 
 #include <cstddef>
@@ -50,8 +50,8 @@ class Value {
   bool is_object() const { return std::holds_alternative<Object>(data_); }
   const char* type_name() const;  // "null", "boolean", "number", "string", "array", "object"
 
-  // The as_* functions throw Error{invalid_argument} when the value has another type; callers that know a file and a field
-  // check with is_* first and say both.
+  // The as_* functions throw Error{invalid_argument} when the value has another type; callers that know a file and a
+  // field check with is_* first and say both.
   bool as_bool() const;
   const Number& as_number() const;
   std::int64_t as_int64() const;  // also throws when the number is not an integer that fits
@@ -77,8 +77,8 @@ struct ParseOptions {
   bool refuse_duplicate_keys = true;  // else the last one wins, at the place of the first
 };
 
-// Parses exactly one JSON document (RFC 8259, UTF-8). Throws Error{corrupt}; `what` names the document in the message, with
-// line and column: "config.json:3:17: expected a value".
+// Parses exactly one JSON document (RFC 8259, UTF-8). Throws Error{corrupt}; `what` names the document in the message,
+// with line and column: "config.json:3:17: expected a value".
 Value parse(std::string_view text, std::string_view what, const ParseOptions& options = {});
 
 struct PrintOptions {

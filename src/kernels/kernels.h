@@ -1,0 +1,144 @@
+// The contract of the kernels: every sum of the forward pass, one table of functions for each instruction set.
+//
+// All tables give the same bits (docs/numerics.md fixes each sum); the scalar table, "reference", defines them. Kernels
+// are written once on the 16-lane layer of kernels/simd/ and compiled once for each instruction set; nothing here
+// allocates, locks or throws, and arguments are trusted: whoever calls has checked every shape.
+//
+// Conventions. A panel is 16 consecutive output rows of a weight matrix, one row a lane. Pointers marked [n16] have
+// room for n rounded up to 16 floats, and what lies behind n is zero on input. Buffers are 64-byte aligned, strides are
+// in floats and multiples of 16.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace sparkx::kernels {
+
+inline constexpr int kLanes = 16;           // rows of a panel, keys of a key panel
+inline constexpr int kBlockColumns = 1024;  // K is summed in blocks of so many columns (rule 1)
+inline constexpr int kBlockPositions = 64;  // positions of one KV cache block
+inline constexpr int kSpanPositions = 512;  // positions of one attention span (rule 9)
+inline constexpr int kSpanBlocks = kSpanPositions / kBlockPositions;
+
+// How the weights of a Linear are stored. Quantized kinds are further members: a kind is a layout, a dot and a row
+// decoder.
+enum class WeightKind { float32, bfloat16, float16 };
+inline constexpr int kWeightKinds = 3;
+
+// A weight matrix [rows][columns] packed into panels (kernels/pack.h). Inside a panel K runs in groups of 4 bytes, so
+// that one 64-byte load feeds 16 lanes: float32 [column][16], 16-bit kinds [column / 2][16][2]; rows and columns that
+// do not exist are zero.
+struct PanelMatrix {
+  WeightKind kind;
+  std::int64_t rows;
+  std::int64_t columns;
+  std::size_t panel_bytes;  // bytes from one panel to the next, a multiple of 64
+  const std::byte* panels;  // [ceil(rows / 16)] panels
+  const float* bias;        // [rows16], or null for none
+
+  std::int64_t panel_count() const { return (rows + kLanes - 1) / kLanes; }
+};
+
+// The input of a Linear: `tokens` rows of floats. (Activation codes for quantized kinds will stand beside the values.)
+struct Activations {
+  const float* values;  // [tokens][stride], zero behind the matrix's columns
+  std::int64_t stride;
+  std::int64_t tokens;
+};
+
+// How keys and values are stored in the cache.
+enum class KvKind { float32, bfloat16 };
+inline constexpr int kKvKinds = 2;
+
+// One cache block holds, for one layer and one KV head, 64 positions of K and of V.
+//   K: four key panels of 16 keys: float32 [channel][16], bfloat16 [channel / 2][16][2]  (head_dim is even)
+//   V: [position][channel]
+// Both take kv_block_bytes(kind, head_dim).
+std::size_t kv_block_bytes(KvKind kind, int head_dim);
+
+// One span of attention for `rows` queries that share a KV head (rule 9). A row is one (token, query head) pair.
+struct AttentionSpan {
+  KvKind kind;
+  int head_dim;
+  const std::byte* keys[kSpanBlocks];    // K of each block of the span; null where no row sees a key of the block
+  const std::byte* values[kSpanBlocks];  // V, likewise
+  int rows;
+  const float* queries;  // [rows][query_stride], rotated, not scaled
+  std::int64_t query_stride;
+  const std::int32_t* first_visible;  // [rows] first visible key, counted from the start of the span
+  const std::int32_t* end_visible;    // [rows] one past the last; first >= end: the row sees nothing here
+  float scale;                        // 1 / sqrt(head_dim)
+};
+
+// The running result of some rows over the spans seen so far. max = -inf and nothing else defined: none seen yet.
+struct AttentionState {
+  float* max;     // [rows]
+  float* sum;     // [rows]
+  float* output;  // [rows][output_stride], not yet divided by sum
+  std::int64_t output_stride;
+};
+
+struct KernelTable {
+  const char* name;             // "reference", "avx2", … as SPARKX_ISA spells it
+  const char* instruction_set;  // what the CPU must have, for messages: "AVX2, FMA and F16C"
+  int token_tile;               // tokens that one register tile holds; callers balance their ranges on it
+
+  // Rule 1: out[t][lane] = W · x_t + bias for panels [panel_begin, panel_end) and tokens [token_begin, token_end):
+  // out[(t - token_begin) * out_stride + (panel - panel_begin) * 16 + lane]. Indexed by WeightKind. Float GEMV walks
+  // several panels at once to hide latency, so give it ranges of panels.
+  void (*dot[kWeightKinds])(const PanelMatrix& w, std::int64_t panel_begin, std::int64_t panel_end,
+                            const Activations& x, std::int64_t token_begin, std::int64_t token_end, float* out,
+                            std::int64_t out_stride);
+
+  // out[0 … columns) = row `row` of w as floats (embedding rows, rule 4).
+  void (*decode_row[kWeightKinds])(const PanelMatrix& w, std::int64_t row, float* out);
+
+  // Rule 6. x, weight, y: [n16].
+  void (*rms_norm)(const float* x, const float* weight, std::int64_t n, float eps, float* y);
+
+  // Rule 7, in place: channel i pairs with i + rotary_dims / 2. cos, sin: [rotary_dims / 2].
+  void (*rope)(float* head, const float* cos, const float* sin, int rotary_dims);
+
+  // Rule 8. out[i] = ((0.5·gate[i])·(1 + erf(gate[i]·0.70710678)))·up[i]; out may be gate or up.
+  void (*gelu_mul)(const float* gate, const float* up, std::int64_t n, float* out);
+
+  // Rule 8: x[i] = x[i] + y[i].
+  void (*add)(float* x, const float* y, std::int64_t n);
+
+  // Stores one position of a block of the cache: `slot` in [0, 64), key and value [head_dim], rounded to the kind.
+  void (*store_key[kKvKinds])(std::byte* keys, int slot, const float* key, int head_dim);
+  void (*store_value[kKvKinds])(std::byte* values, int slot, const float* value, int head_dim);
+
+  // Rule 9 for one span: writes (m, l, o) of the rows to `span`; a row without a visible key gets m = -inf and nothing
+  // else. A masked key, even a NaN in a stale slot, never touches l and o. `scratch`: attention_scratch_floats(rows)
+  // floats.
+  void (*attention_span)(const AttentionSpan& args, const AttentionState& span, float* scratch);
+
+  // Rule 9: state = state merged with the next span, for `rows` rows.
+  void (*attention_merge)(const AttentionState& state, const AttentionState& span, int rows, int head_dim);
+
+  // Rules 8 and 9: out[row] = (output / sum) · sigmoid(gate[row]); out [rows][out_stride], gate read at row *
+  // gate_stride.
+  void (*attention_finish)(const AttentionState& state, int rows, int head_dim, const float* gate,
+                           std::int64_t gate_stride, float* out, std::int64_t out_stride);
+
+  // Rule 11, for the sampler: terms[i] = exp(logits[i] - max), returns their sum (partial sums by index mod 16, then
+  // the tree). logits of -inf give 0. terms may be logits.
+  float (*exp_sum)(const float* logits, std::int64_t n, float max, float* terms);
+};
+
+// Floats of scratch that attention_span needs for so many rows.
+std::size_t attention_scratch_floats(int rows);
+
+// The tables compiled into this program, the reference first; those the CPU cannot run are listed too.
+std::span<const KernelTable* const> kernel_tables();
+bool runs_on_this_cpu(const KernelTable& table);
+
+// The table in use: SPARKX_ISA names one (Error{unsupported} when it is unknown or the CPU lacks it), else the best.
+const KernelTable& kernel_table();
+// By name; the same errors.
+const KernelTable& kernel_table(std::string_view name);
+
+}  // namespace sparkx::kernels

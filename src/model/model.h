@@ -1,0 +1,69 @@
+// The narrow interface between the engine and whatever computes the model: create, step, truncate and free sequences;
+// logits come out. Nothing here speaks of CPUs, blocks or threads, so that another backend can stand in its place.
+//
+// A Model is used by one thread at a time. Several models may live in one process.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/error.h"
+
+namespace sparkx {
+
+using TokenId = std::int32_t;
+using SequenceId = std::int64_t;
+
+enum class LogitsWanted { none, last, all };  // of the tokens of a step item
+
+// Tokens to append to one sequence. A sequence appears at most once in a step.
+struct StepItem {
+  SequenceId sequence;
+  std::span<const TokenId> tokens;  // at least one, each in [0, vocab_size)
+  LogitsWanted logits = LogitsWanted::last;
+};
+
+// What a step did for one item. With an error the sequence is as long as before, and the other items are unharmed.
+struct StepOutput {
+  std::optional<ErrorCode> error;
+  std::string message;            // of the error
+  std::span<const float> logits;  // [positions][vocab_size], valid until the next call on the model
+};
+
+struct ModelInfo {
+  std::int64_t vocab_size;
+  std::int64_t max_position_embeddings;
+  std::int64_t context;  // positions that a sequence may have
+  std::size_t weight_bytes;
+  std::size_t kv_bytes_reserved;
+  std::string weights;  // modes in force, for --verbose: "bfloat16"
+  std::string kv;       // "bfloat16"
+  std::string device;   // "cpu: avx2, 2 threads"
+};
+
+class Model {
+ public:
+  virtual ~Model() = default;
+
+  virtual const ModelInfo& info() const = 0;
+
+  // Throws Error{out_of_memory} when there is no room for another sequence.
+  virtual SequenceId create_sequence() = 0;
+  virtual void free_sequence(SequenceId sequence) = 0;
+  virtual std::int64_t length(SequenceId sequence) const = 0;
+
+  // Appends each item's tokens to its sequence. Any mix of sequences and lengths gives each sequence the bits that it
+  // gets alone (docs/numerics.md). Throws Error{invalid_argument} only for an unknown or repeated sequence; what goes
+  // wrong for one sequence (context full, no cache blocks left, a token outside the vocabulary) is said in its output.
+  // The outputs are in the order of the items.
+  virtual std::span<const StepOutput> step(std::span<const StepItem> items) = 0;
+
+  // Shortens a sequence to at most `length` positions and returns what it could keep: less than asked when keys that
+  // the sliding window needs are gone; the caller then steps the missing tokens again.
+  virtual std::int64_t truncate(SequenceId sequence, std::int64_t length) = 0;
+};
+
+}  // namespace sparkx
