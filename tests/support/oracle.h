@@ -1,0 +1,28 @@
+// Where the oracle data lies: checkpoints and texts made by independent implementations, too large for the repository.
+//
+// SPARKX_ORACLE_DIR names the folder; without it, ../shared/oracle beside the checkout is taken. A test that needs it
+// says
+//   SPARKX_NEEDS_ORACLE();
+// first, and skips where there is none. scripts/test counts such a skip as a failure when the folder is there.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+namespace sparkx::testing {
+
+inline std::filesystem::path oracle_dir() {
+  const char* dir = std::getenv("SPARKX_ORACLE_DIR");
+  return dir != nullptr && *dir != '\0' ? std::filesystem::path(dir)
+                                        : std::filesystem::path(SPARKX_SOURCE_DIR) / ".." / "shared" / "oracle";
+}
+
+}  // namespace sparkx::testing
+
+#define SPARKX_NEEDS_ORACLE()                                                                            \
+  if (!std::filesystem::is_directory(::sparkx::testing::oracle_dir())) {                                 \
+    GTEST_SKIP() << "no oracle data: " << ::sparkx::testing::oracle_dir() << " (set SPARKX_ORACLE_DIR)"; \
+  }                                                                                                      \
+  static_assert(true)
