@@ -1,0 +1,75 @@
+// What a byte-level BPE tokenizer is, as plain data: the readers of tokenizer.json (text/tokenizer_json.h) and of other
+// containers fill it in, text/tokenizer.h runs it (docs/model.md, Tokenizer).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace sparkx {
+
+using TokenId = std::int32_t;  // 0 is a real token; never test an id for truth
+
+struct AddedTokenDescription {
+  TokenId id = 0;
+  std::string content;       // plain text, matched before pre-tokenization
+  bool special = false;      // vanishes under skip_special_tokens
+  bool lstrip = false;       // takes the blanks before it
+  bool rstrip = false;       // takes the blanks after it
+  bool single_word = false;  // not recognized inside a word
+  bool normalized = false;   // looked for after the others, in what they leave
+
+  bool operator==(const AddedTokenDescription&) const = default;
+};
+
+// One step of the pre-tokenizer; each step cuts the pieces of the step before it further.
+struct PreTokenizerStep {
+  enum class Kind {
+    split,       // `pattern`: every match and every stretch between matches is a piece ("Isolated")
+    digits,      // individual_digits: every numeric character is a piece, else every run of them
+    byte_level,  // with_pattern: GPT-2's pattern splits first; always the last step
+  };
+  Kind kind = Kind::byte_level;
+  std::string pattern;
+  bool individual_digits = false;
+  bool with_pattern = false;
+
+  bool operator==(const PreTokenizerStep&) const = default;
+};
+
+struct TokenizerDescription {
+  std::string source;               // names the file in error messages
+  std::vector<std::string> tokens;  // [id] as the vocabulary spells it: byte-level alphabet, added tokens as plain text
+  std::vector<std::pair<TokenId, TokenId>> merges;  // in order of rank
+  std::vector<AddedTokenDescription> added_tokens;  // their ids are in `tokens` too
+  std::vector<PreTokenizerStep> pre_tokenizer;
+  bool ignore_merges = false;  // a piece that is a token of the vocabulary is not taken apart
+  bool fuse_unknown = false;   // one unknown token for a run of unknown bytes
+  std::optional<TokenId> bos;
+  std::optional<TokenId> eos;
+  std::optional<TokenId> pad;
+  std::optional<TokenId> unknown;     // stands for bytes that have no token
+  std::vector<std::string> warnings;  // what the file says that sparkx, like transformers, leaves aside
+};
+
+// Finds tokens by their text. Refers to the strings it was made from: they must outlive it and stay where they are.
+class TokenIndex {
+ public:
+  TokenIndex() = default;
+  // Throws Error{corrupt} naming the token when two ids have the same text; `what` names the file.
+  TokenIndex(const std::vector<std::string>& tokens, std::string_view what);
+
+  std::optional<TokenId> find(std::string_view text) const;
+  // The id of `left` + `right`, without putting the string together.
+  std::optional<TokenId> find(std::string_view left, std::string_view right) const;
+
+ private:
+  const std::vector<std::string>* tokens_ = nullptr;
+  std::vector<TokenId> slots_;  // open addressing; -1 is free
+};
+
+}  // namespace sparkx
