@@ -5,43 +5,19 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <span>
-#include <string>
-#include <vector>
 
-#include "core/error.h"
+#include "sparkx/types.hpp"
 
 namespace sparkx {
 
-using TokenId = std::int32_t;
 using SequenceId = std::int64_t;
-
-enum class LogitsWanted { none, last, all };  // of the tokens of a step item
 
 // Tokens to append to one sequence. A sequence appears at most once in a step.
 struct StepItem {
   SequenceId sequence;
   std::span<const TokenId> tokens;  // at least one, each in [0, vocab_size)
   LogitsWanted logits = LogitsWanted::last;
-};
-
-// What a step did for one item. With an error the sequence is as long as before, and the other items are unharmed.
-struct StepOutput {
-  std::optional<ErrorCode> error;
-  std::string message;            // of the error
-  std::span<const float> logits;  // [positions][vocab_size], valid until the next call on the model
-};
-
-struct ModelInfo {
-  std::int64_t vocab_size;
-  std::int64_t max_position_embeddings;
-  std::int64_t context;  // positions that a sequence may have
-  std::size_t weight_bytes;
-  std::size_t kv_bytes_reserved;
-  std::string weights;  // modes in force, for --verbose: "bfloat16"
-  std::string kv;       // "bfloat16"
-  std::string device;   // "cpu: avx2, 2 threads"
 };
 
 class Model {
