@@ -5,6 +5,7 @@
 // an integer may have any number of digits.
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -30,9 +31,10 @@ class Value {
  public:
   Value() = default;  // null
   Value(std::nullptr_t) {}
-  Value(bool value) : data_(value) {}
-  Value(std::int64_t value);
-  Value(int value) : Value(static_cast<std::int64_t>(value)) {}
+  template <std::same_as<bool> T>  // a template, so that no pointer turns into a boolean
+  Value(T value) : data_(value) {}
+  template <std::integral T>
+  requires(!std::same_as<T, bool> && !std::same_as<T, char>) Value(T value) : data_(Number{std::to_string(value)}) {}
   Value(double value);  // printed as Python's repr; NaN and infinities throw Error{invalid_argument}
   Value(Number value) : data_(std::move(value)) {}
   Value(std::string value) : data_(std::move(value)) {}
@@ -55,7 +57,7 @@ class Value {
   bool as_bool() const;
   const Number& as_number() const;
   std::int64_t as_int64() const;  // also throws when the number is not an integer that fits
-  double as_double() const;       // nearest double, correctly rounded
+  double as_double() const;  // nearest double, correctly rounded; throws when the number is beyond the largest double
   const std::string& as_string() const;
   const Array& as_array() const;
   Array& as_array();
@@ -72,24 +74,29 @@ class Value {
 };
 
 struct ParseOptions {
-  std::size_t max_depth = 128;
-  std::size_t max_bytes = std::size_t{1} << 30;
-  bool refuse_duplicate_keys = true;  // else the last one wins, at the place of the first
+  std::size_t max_depth = 128;  // containers inside each other; values are destroyed and printed recursively
+  std::size_t max_bytes = std::size_t{256} << 20;  // of text; the values take up to 20 times as much
+  bool refuse_duplicate_keys = true;               // else the last one wins, at the place of the first
 };
 
 // Parses exactly one JSON document (RFC 8259, UTF-8). Throws Error{corrupt}; `what` names the document in the message,
-// with line and column: "config.json:3:17: expected a value".
+// with line and column (in characters, from 1): "config.json:3:17: expected a value". NaN and infinities are no JSON;
+// an escaped surrogate needs its other half, so that every string is well-formed UTF-8.
 Value parse(std::string_view text, std::string_view what, const ParseOptions& options = {});
 
 struct PrintOptions {
-  int indent = -1;  // -1: one line
-  std::string_view item_separator = ", ";
+  int indent = -1;                                      // -1: one line
+  std::optional<std::string_view> item_separator = {};  // absent: ", " on one line, "," before a line break
   std::string_view key_separator = ": ";
   bool ensure_ascii = false;
   bool sort_keys = false;
 };
 
-// As Python's json.dumps prints it (ensure_ascii false unless asked).
+// As Python's json.dumps prints it (ensure_ascii false unless asked). Bytes that are not UTF-8 print as U+FFFD.
 std::string print(const Value& value, const PrintOptions& options = {});
+
+// Python's repr of a finite double: the shortest digits that read back as the same value ("0.1", "1e-06", "1e+16",
+// "1.0").
+std::string repr(double value);
 
 }  // namespace sparkx::json
