@@ -5,6 +5,8 @@
 
 namespace sparkx {
 
-Version version() { return {SPARKX_VERSION, SPARKX_COMMIT, SPARKX_COMPILER}; }
+Version version() {
+  return {SPARKX_VERSION, SPARKX_COMMIT, SPARKX_COMPILER};
+}
 
 }  // namespace sparkx
