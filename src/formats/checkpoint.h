@@ -1,0 +1,88 @@
+// One strict view of a Hugging Face checkpoint (docs/model.md, Checkpoint tensors): a folder with config.json and
+// either model.safetensors or shards with model.safetensors.index.json, or the same files in memory.
+//
+// Opening reads headers only. Afterwards the set of tensors is complete and every shape is right: each tensor of the
+// model is there once, and nothing else.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/dtype.h"
+#include "core/file.h"
+#include "formats/model_config.h"
+
+namespace sparkx {
+
+// A tensor of the checkpoint. `name` is the name of docs/model.md ("model.embedding.weight"), whatever alias the file
+// uses.
+struct TensorInfo {
+  std::string name;
+  Dtype dtype;                      // float32, float16 or bfloat16
+  std::vector<std::int64_t> shape;  // one or two dimensions
+  int file;                         // which of the checkpoint's weight files
+  std::uint64_t offset;             // of its first byte in that file
+  std::string stored_name;          // as the file spells it
+
+  std::int64_t rows() const { return shape[0]; }
+  std::int64_t columns() const { return shape.size() == 2 ? shape[1] : 1; }  // of a vector each row is one element
+  std::uint64_t row_bytes() const { return static_cast<std::uint64_t>(columns()) * dtype_size(dtype); }
+  std::uint64_t bytes() const { return static_cast<std::uint64_t>(rows()) * row_bytes(); }
+};
+
+class Checkpoint {
+ public:
+  // A folder. Throws Error{not_found} for a missing folder, file or tensor, Error{corrupt} for files that contradict
+  // themselves, each other or the config, Error{unsupported} for what sparkx cannot run (see parse_model_config),
+  // Error{io}.
+  static Checkpoint open(const std::filesystem::path& folder);
+
+  // Files in memory, which must outlive the checkpoint; `name` stands before file names in messages.
+  static Checkpoint open(std::string_view name, std::span<const MemoryFile> files);
+
+  const ModelConfig& config() const { return config_; }
+  const GenerationConfig& generation_config() const { return generation_config_; }  // empty when there is no such file
+
+  // Every tensor of the model, in the order of docs/model.md: embedding, layers from 0 on, norm, lm_head.
+  std::span<const TensorInfo> tensors() const { return tensors_; }
+
+  // Throws Error{not_found}: only for a name that the model does not have (lm_head.weight of a tied one, a bias without
+  // attention_bias).
+  const TensorInfo& tensor(std::string_view name) const;
+  const TensorInfo* find_tensor(std::string_view name) const;  // null instead
+
+  // Reads the stored little-endian elements of rows [row_begin, row_end); `out` has exactly their size. Safe from any
+  // number of threads. Throws Error{io} when the file has become shorter or cannot be read.
+  void read(const TensorInfo& tensor, std::int64_t row_begin, std::int64_t row_end, std::span<std::byte> out) const;
+
+  // The text files beside the weights, absent when there is none. Throws Error{io}, and Error{corrupt} above 256 MiB.
+  // "tokenizer.json", "tokenizer_config.json", "chat_template.jinja".
+  std::optional<std::string> text_file(std::string_view name) const;
+  std::string display_name(std::string_view name) const;  // how messages call a file: "DIR/tokenizer.json"
+
+  std::uint64_t weight_bytes() const;  // of all tensors, as stored
+
+  // Things a user may want to know, ready to print: unknown config keys, ignored tensors.
+  const std::vector<std::string>& warnings() const { return warnings_; }
+
+ private:
+  Checkpoint() = default;
+
+  std::string name_;
+  std::optional<std::filesystem::path> folder_;  // of a checkpoint in files
+  std::vector<MemoryFile> memory_files_;         // of one in memory
+  ModelConfig config_;
+  GenerationConfig generation_config_;
+  std::vector<ByteSource> weight_files_;
+  std::vector<TensorInfo> tensors_;
+  std::vector<std::uint32_t> by_name_;  // indices into tensors_, ordered by name
+  std::vector<std::string> warnings_;
+};
+
+}  // namespace sparkx
