@@ -1,0 +1,86 @@
+// The model on the CPU: steps of any mix of sequences, cut into passes of bounded size.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "core/aligned_buffer.h"
+#include "core/thread_pool.h"
+#include "formats/model_config.h"
+#include "kernels/kernels.h"
+#include "model/kv_cache.h"
+#include "model/model.h"
+#include "model/packed_weights.h"
+#include "model/transformer.h"
+
+namespace sparkx {
+
+struct CpuModelParts {
+  ModelConfig config;
+  PackedWeights weights;
+  const kernels::KernelTable* kernels;
+  std::unique_ptr<ThreadPool> threads;
+  kernels::KvKind kv_kind;
+  std::int64_t context;        // positions that a sequence may have
+  std::size_t kv_limit_bytes;  // of all sequences together
+};
+
+// Errors of a step's items: invalid_argument for no tokens, a token outside the vocabulary, or more positions than the
+// context has; out_of_memory when cache blocks or room for the logits are lacking.
+class CpuModel final : public Model {
+ public:
+  explicit CpuModel(CpuModelParts parts);
+
+  const ModelInfo& info() const override { return info_; }
+  SequenceId create_sequence() override;
+  void free_sequence(SequenceId sequence) override;
+  std::int64_t length(SequenceId sequence) const override;
+  std::span<const StepOutput> step(std::span<const StepItem> items) override;
+  std::int64_t truncate(SequenceId sequence, std::int64_t length) override;
+
+  const KvCache& cache() const { return cache_; }
+
+ private:
+  struct Sequence {
+    KvSequence kv;
+    std::int64_t last_step = 0;
+  };
+  // What is left of one item.
+  struct Work {
+    KvSequence* sequence;
+    std::span<const TokenId> tokens;
+    std::int64_t first_logits;  // counted from the first of `tokens`; negative once logits are under way
+    float* logits;              // for the next token that logits are wanted of
+  };
+
+  void check_items(std::span<const StepItem> items);
+  void refuse(std::size_t item, ErrorCode code, std::string message);
+  void check_tokens(std::size_t item, const StepItem& step_item);
+  void make_room_for_logits(std::span<const StepItem> items);
+  void run_passes();
+
+  ModelConfig config_;
+  PackedWeights weights_;
+  std::unique_ptr<ThreadPool> threads_;
+  KvCache cache_;
+  Transformer transformer_;
+  ModelInfo info_;
+
+  std::unordered_map<SequenceId, Sequence> sequences_;
+  SequenceId next_sequence_ = 1;
+  std::int64_t steps_ = 0;
+
+  // The step in work.
+  std::vector<StepOutput> outputs_;
+  std::vector<Work> work_;
+  std::vector<Chunk> chunks_;
+  std::vector<Work*> in_pass_;  // [chunk]
+  AlignedBuffer<float> logits_;
+};
+
+KvLayout kv_layout(const ModelConfig& config, kernels::KvKind kind);
+
+}  // namespace sparkx

@@ -1,0 +1,52 @@
+// From a checkpoint to a model that can step: memory is looked at first, then the weights are packed.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include "core/progress.h"
+#include "formats/checkpoint.h"
+#include "kernels/kernels.h"
+#include "model/model.h"
+
+namespace sparkx {
+
+inline constexpr std::int64_t kDefaultContext = 32768;
+
+struct LoadOptions {
+  std::optional<kernels::WeightKind> dtype;       // absent: as in the file
+  std::optional<kernels::KvKind> kv_kind;         // absent: float32 when dtype is float32, else bfloat16
+  std::optional<std::int64_t> context;            // absent: the least of the model's, what fits, and kDefaultContext
+  int threads = 0;                                // 0: default_thread_count()
+  const kernels::KernelTable* kernels = nullptr;  // null: kernels::kernel_table()
+  std::optional<std::size_t> available_bytes;     // absent: what the system has free
+  std::optional<std::size_t> kv_limit_bytes;      // of all sequences together; absent: what is free beside the weights
+  ProgressCallback progress = {};                 // false cancels
+};
+
+// Throws Error{out_of_memory} when weights, cache and buffers do not fit, Error{invalid_argument} for a context or
+// thread count that makes no sense, Error{unsupported} for SPARKX_ISA, Error{cancelled}, and what Checkpoint::read
+// throws.
+std::unique_ptr<Model> load_model(const Checkpoint& checkpoint, LoadOptions options = {});
+
+// What a model takes and what it may have.
+struct MemoryNeed {
+  std::size_t weight_bytes;
+  std::size_t buffer_bytes;
+  std::size_t available_bytes;
+};
+
+// The context for this need: `wanted` when it is given, else the least of `most`, kDefaultContext and what fits.
+// kv_bytes(positions) is what a sequence takes. Throws Error{out_of_memory} with all the sizes when it does not fit.
+std::int64_t choose_context(const MemoryNeed& need, std::optional<std::int64_t> wanted, std::int64_t most,
+                            const std::function<std::size_t(std::int64_t)>& kv_bytes);
+
+// "float32", "bfloat16", "float16"; absent for "auto". Throws Error{invalid_argument}.
+std::optional<kernels::WeightKind> parse_weight_kind(std::string_view name);
+// "float32", "bfloat16". Throws Error{invalid_argument}.
+kernels::KvKind parse_kv_kind(std::string_view name);
+
+}  // namespace sparkx
