@@ -6,27 +6,22 @@
 #include <chrono>
 #include <cmath>
 #include <fstream>
-#include <functional>
 #include <limits>
 #include <string>
 #include <vector>
 
 #include "core/error.h"
+#include "support/errors.h"
 
 namespace sparkx::json {
 namespace {
 
-std::string error_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
+using sparkx::testing::error_of;
 
 std::string parse_error(std::string_view text, const ParseOptions& options = {}) {
-  return error_of([&] { parse(text, "t.json", options); });
+  const std::string error = error_of([&] { parse(text, "t.json", options); });
+  EXPECT_EQ(error.substr(0, 9), "corrupt: ") << text.substr(0, 100);
+  return error.substr(9);
 }
 
 // Lines of tests/data/json_golden.txt (made by tests/oracle/make_json_golden.py), fields decoded.
@@ -188,8 +183,8 @@ TEST(Json, ValuesOfNumbers) {
   EXPECT_EQ(parse("-9223372036854775808", "t").as_int64(), INT64_MIN);
   EXPECT_EQ(parse("9223372036854775807", "t").as_int64(), INT64_MAX);
   EXPECT_EQ(error_of([] { parse("9223372036854775808", "t").as_int64(); }),
-            "9223372036854775808 is not an integer of 64 bits");
-  EXPECT_EQ(error_of([] { parse("1.0", "t").as_int64(); }), "1.0 is not an integer of 64 bits");
+            "invalid_argument: 9223372036854775808 is not an integer of 64 bits");
+  EXPECT_EQ(error_of([] { parse("1.0", "t").as_int64(); }), "invalid_argument: 1.0 is not an integer of 64 bits");
   EXPECT_EQ(parse("1e-400", "t").as_double(), 0.0);
   EXPECT_TRUE(std::signbit(parse("-1e-400", "t").as_double()));
   EXPECT_EQ(parse("0." + std::string(400, '0') + "1e401", "t").as_double(), 1.0);
@@ -215,8 +210,8 @@ TEST(Json, ValuesAreBuiltFromCppTypes) {
                    {"s", "text"},
                    {"a", Array{1, 2.5, std::string_view("x")}}}),
       R"({"b": true, "n": null, "i": 7, "u": 18446744073709551615, "d": 1e-06, "s": "text", "a": [1, 2.5, "x"]})");
-  EXPECT_EQ(error_of([] { Value(1).as_string(); }), "expected a JSON string, found number");
-  EXPECT_EQ(error_of([] { Value().as_object(); }), "expected a JSON object, found null");
+  EXPECT_EQ(error_of([] { Value(1).as_string(); }), "invalid_argument: expected a JSON string, found number");
+  EXPECT_EQ(error_of([] { Value().as_object(); }), "invalid_argument: expected a JSON object, found null");
 }
 
 TEST(Json, BytesThatAreNotUtf8PrintAsReplacementCharacters) {
