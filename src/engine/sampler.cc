@@ -6,9 +6,9 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <new>
 #include <utility>
 
+#include "core/aligned_buffer.h"
 #include "core/error.h"
 #include "core/float_environment.h"
 #include "core/random.h"
@@ -20,18 +20,8 @@ namespace sparkx {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
-constexpr std::size_t kAlignment = 64;
 constexpr std::size_t kFirstSelection = 256;  // of the most probable tokens, for top-p; 95 % usually is fewer
 constexpr std::size_t kSelectionGrowth = 8;
-
-struct AlignedDelete {
-  void operator()(float* p) const { ::operator delete[](p, std::align_val_t{kAlignment}); }
-};
-using AlignedFloats = std::unique_ptr<float[], AlignedDelete>;
-
-AlignedFloats aligned_floats(std::size_t count) {
-  return AlignedFloats(new (std::align_val_t{kAlignment}) float[(count + 15) / 16 * 16]());
-}
 
 struct Candidate {
   TokenId id;
@@ -84,11 +74,17 @@ TokenId lowest_id_of_largest(std::span<const float> scores) {
   return static_cast<TokenId>(best);
 }
 
+void sort_by_id(std::vector<Candidate>& candidates) {
+  const auto by_id = [](const Candidate& a, const Candidate& b) { return a.id < b.id; };
+  if (!std::is_sorted(candidates.begin(), candidates.end(), by_id)) {
+    std::sort(candidates.begin(), candidates.end(), by_id);
+  }
+}
+
 // As kernels' exp_sum adds: by id modulo 16, in ascending order, then the tree. Tokens that are not there add nothing.
-float sum_of_terms(std::vector<Candidate> candidates) {
-  std::sort(candidates.begin(), candidates.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
+float sum_of_terms(std::span<const Candidate> ascending) {
   std::array<float, kernels::kLanes> partial{};
-  for (const Candidate& c : candidates) partial[static_cast<std::size_t>(c.id) % partial.size()] += c.term;
+  for (const Candidate& c : ascending) partial[static_cast<std::size_t>(c.id) % partial.size()] += c.term;
   for (std::size_t h = partial.size() / 2; h >= 1; h /= 2) {
     for (std::size_t j = 0; j < h; ++j) partial[j] += partial[j + h];
   }
@@ -104,18 +100,17 @@ void check_option(bool valid, const char* name, const char* range, double value)
 struct Sampler::Impl {
   SamplingOptions options;
   std::size_t vocab_size;
-  AlignedFloats scores;                    // l
-  AlignedFloats terms;                     // exp(z), where all of them are needed
+  AlignedBuffer<float> scores;             // l
+  AlignedBuffer<float> terms;              // exp(z), where all of them are needed
+  std::vector<Candidate> candidates;       // what may be drawn
   std::vector<std::uint32_t> occurrences;  // [vocab_size], all zero between uses
-
-  std::span<float> all_scores() { return {scores.get(), vocab_size}; }
 
   void load(std::span<const float> logits);
   void add_model_logprobs(SampledToken& result);
   void mask(std::span<const std::uint64_t> allowed);
   void penalize(std::span<const TokenId> tokens, std::size_t prompt_length);
   float largest_score();
-  std::vector<Candidate> candidates(float max);
+  void find_candidates(float max);
   bool keep_top_p(std::vector<Candidate>& descending, float total) const;
   Candidate draw(const std::vector<Candidate>& ascending, float total, std::uint64_t position) const;
 };
@@ -142,8 +137,8 @@ Sampler::Sampler(SamplingOptions options, std::int64_t vocab_size) : impl_(std::
   check_option(!o.logprobs || *o.logprobs >= 0, "logprobs", "0 or more", static_cast<double>(o.logprobs.value_or(0)));
   impl_->options = std::move(options);
   impl_->vocab_size = static_cast<std::size_t>(vocab_size);
-  impl_->scores = aligned_floats(impl_->vocab_size);
-  impl_->terms = aligned_floats(impl_->vocab_size);
+  impl_->scores = AlignedBuffer<float>(impl_->vocab_size);
+  impl_->terms = AlignedBuffer<float>(impl_->vocab_size);
   impl_->occurrences.resize(impl_->vocab_size);
 }
 
@@ -176,7 +171,7 @@ SampledToken Sampler::sample(std::span<const float> logits, std::span<const Toke
   if (wants_logprobs && of_model) {
     model_max = impl.largest_score();
     model_log_sum = kernels::log(kernels::kernel_table().exp_sum(
-        impl.scores.get(), static_cast<std::int64_t>(impl.vocab_size), model_max, impl.terms.get()));
+        impl.scores.data(), static_cast<std::int64_t>(impl.vocab_size), model_max, impl.terms.data()));
     for (TokenId id : largest(logits, std::min(top, impl.vocab_size))) {
       result.top_logprobs.push_back({id, (logits[id] - model_max) - model_log_sum});
     }
@@ -188,11 +183,12 @@ SampledToken Sampler::sample(std::span<const float> logits, std::span<const Toke
   const float max = impl.largest_score();
 
   if (impl.options.temperature == 0) {
-    result.id = lowest_id_of_largest(impl.all_scores());
+    result.id = lowest_id_of_largest(impl.scores.span());
     if (wants_logprobs && !of_model && top > 0) result.top_logprobs.push_back({result.id, 0.0f});
   } else {
-    std::vector<Candidate> candidates = impl.candidates(max);
-    std::sort(candidates.begin(), candidates.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
+    impl.find_candidates(max);
+    std::vector<Candidate>& candidates = impl.candidates;
+    sort_by_id(candidates);
     const float total = sum_of_terms(candidates);
     const Candidate choice = impl.draw(candidates, total, tokens.size());
     result.id = choice.id;
@@ -212,7 +208,7 @@ SampledToken Sampler::sample(std::span<const float> logits, std::span<const Toke
 
 // NaN and +inf would make every comparison and sum behind them meaningless; -inf is a token of probability 0.
 void Sampler::Impl::load(std::span<const float> logits) {
-  std::copy(logits.begin(), logits.end(), scores.get());
+  std::copy(logits.begin(), logits.end(), scores.begin());
   const auto bad = std::find_if(logits.begin(), logits.end(), [](float l) { return !(l < kInfinity); });
   if (bad != logits.end()) {
     throw_error(ErrorCode::corrupt, "the model's logit of token {} is {}", bad - logits.begin(), *bad);
@@ -260,7 +256,7 @@ void Sampler::Impl::penalize(std::span<const TokenId> tokens, std::size_t prompt
 }
 
 float Sampler::Impl::largest_score() {
-  const float max = scores[lowest_id_of_largest(all_scores())];
+  const float max = scores[lowest_id_of_largest(scores.span())];
   if (max == -kInfinity) throw_error(ErrorCode::invalid_argument, "no token is allowed here");
   if (!(max < kInfinity))
     throw_error(ErrorCode::invalid_argument, "penalties or biases are too large: a logit overflows");
@@ -268,8 +264,9 @@ float Sampler::Impl::largest_score() {
 }
 
 // Ranks by l, not by z: in z the differences of improbable tokens drown in the distance from the largest.
-std::vector<Candidate> Sampler::Impl::candidates(float max) {
-  std::vector<Candidate> result;
+void Sampler::Impl::find_candidates(float max) {
+  std::vector<Candidate>& result = candidates;
+  result.clear();
   const auto z_of = [&](float score) { return (score - max) / options.temperature; };
   const auto take = [&](std::span<const TokenId> ids) {
     result.clear();
@@ -277,15 +274,19 @@ std::vector<Candidate> Sampler::Impl::candidates(float max) {
     for (TokenId id : ids) result.push_back({id, scores[id], z_of(scores[id]), kernels::exp(z_of(scores[id]))});
   };
   if (options.top_k > 0 && static_cast<std::uint64_t>(options.top_k) < vocab_size) {
-    take(largest(all_scores(), static_cast<std::size_t>(options.top_k)));
-    if (options.top_p < 1) keep_top_p(result, sum_of_terms(result));
+    take(largest(scores.span(), static_cast<std::size_t>(options.top_k)));
+    if (options.top_p < 1) {
+      std::vector<Candidate> ascending = result;
+      sort_by_id(ascending);
+      keep_top_p(result, sum_of_terms(ascending));
+    }
   } else {
-    std::transform(scores.get(), scores.get() + vocab_size, terms.get(), z_of);
+    std::transform(scores.begin(), scores.end(), terms.begin(), z_of);
     const float total =
-        kernels::kernel_table().exp_sum(terms.get(), static_cast<std::int64_t>(vocab_size), 0.0f, terms.get());
+        kernels::kernel_table().exp_sum(terms.data(), static_cast<std::int64_t>(vocab_size), 0.0f, terms.data());
     if (options.top_p < 1) {
       for (std::size_t count = kFirstSelection;; count *= kSelectionGrowth) {
-        take(largest(all_scores(), std::min(count, vocab_size)));
+        take(largest(scores.span(), std::min(count, vocab_size)));
         if (keep_top_p(result, total) || count >= vocab_size) break;
       }
     } else {
@@ -298,7 +299,6 @@ std::vector<Candidate> Sampler::Impl::candidates(float max) {
     }
   }
   std::erase_if(result, [this](const Candidate& c) { return c.term == 0 || c.term < options.min_p; });
-  return result;
 }
 
 // Cuts `descending` behind the token at which top_p of `total` is reached; false when it is not reached.
