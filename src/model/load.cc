@@ -1,0 +1,109 @@
+#include "model/load.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "core/cpu_features.h"
+#include "core/error.h"
+#include "core/memory_info.h"
+#include "core/thread_pool.h"
+#include "model/cpu_model.h"
+
+namespace sparkx {
+
+using kernels::KvKind;
+using kernels::WeightKind;
+
+namespace {
+
+// A default context below this is no use to anybody: better say what is missing.
+constexpr std::int64_t kLeastDefaultContext = 512;
+
+std::string human(std::size_t bytes) {
+  double value = static_cast<double>(bytes);
+  const char* unit = "B";
+  for (const char* next : {"KiB", "MiB", "GiB", "TiB"}) {
+    if (value < 1024.0) break;
+    value /= 1024.0;
+    unit = next;
+  }
+  return unit[0] == 'B' ? fmt::format("{} B", bytes) : fmt::format("{:.1f} {}", value, unit);
+}
+
+}  // namespace
+
+std::int64_t choose_context(const MemoryNeed& need, std::optional<std::int64_t> wanted, std::int64_t most,
+                            const std::function<std::size_t(std::int64_t)>& kv_bytes) {
+  if (wanted && (*wanted < 1 || *wanted > most)) {
+    throw_error(ErrorCode::invalid_argument, "a context of {} positions: this model can have 1 to {}", *wanted, most);
+  }
+  auto fits = [&](std::int64_t context) {
+    std::size_t fixed = need.weight_bytes + need.buffer_bytes;
+    return fixed <= need.available_bytes && kv_bytes(context) <= need.available_bytes - fixed;
+  };
+  // The largest context that fits, 0 for none.
+  std::int64_t largest = 0;
+  for (std::int64_t low = 1, high = most; low <= high;) {
+    std::int64_t middle = low + (high - low) / 2;
+    if (fits(middle)) {
+      largest = middle;
+      low = middle + 1;
+    } else {
+      high = middle - 1;
+    }
+  }
+  std::int64_t least = wanted.value_or(std::min(most, kLeastDefaultContext));
+  if (largest >= least) return wanted.value_or(std::min({most, kDefaultContext, largest}));
+
+  std::size_t kv = kv_bytes(least);
+  std::string message = fmt::format(
+      "not enough memory: {} for the weights, {} for buffers and {} for the KV cache of {} positions make {}, but {} "
+      "are free",
+      human(need.weight_bytes), human(need.buffer_bytes), human(kv), least,
+      human(need.weight_bytes + need.buffer_bytes + kv), human(need.available_bytes));
+  if (largest > 0) message += fmt::format("; a context of {} (--ctx) would fit", largest);
+  throw Error(ErrorCode::out_of_memory, message);
+}
+
+std::unique_ptr<Model> load_model(const Checkpoint& checkpoint, LoadOptions options) {
+  const ModelConfig& config = checkpoint.config();
+  const kernels::KernelTable& kernels = options.kernels ? *options.kernels : kernels::kernel_table();
+  auto threads = std::make_unique<ThreadPool>(options.threads != 0 ? options.threads : default_thread_count());
+  KvKind kv_kind = options.kv_kind.value_or(options.dtype == WeightKind::float32 ? KvKind::float32 : KvKind::bfloat16);
+  KvLayout layout = kv_layout(config, kv_kind);
+
+  MemoryNeed need{};
+  need.weight_bytes = packed_weight_bytes(checkpoint, options.dtype);
+  need.buffer_bytes = Transformer::buffer_bytes(config, threads->size());
+  std::optional<MemoryInfo> memory = memory_info();
+  need.available_bytes = options.available_bytes.value_or(memory ? static_cast<std::size_t>(memory->available)
+                                                                 : std::numeric_limits<std::size_t>::max());
+  std::int64_t context =
+      choose_context(need, options.context, config.max_position_embeddings,
+                     [&](std::int64_t positions) { return kv_sequence_bytes(layout, positions, kPassTokens); });
+  std::size_t left = need.available_bytes - need.weight_bytes - need.buffer_bytes;
+
+  PackedWeights weights = pack_weights(checkpoint, options.dtype, *threads, std::move(options.progress));
+  return std::make_unique<CpuModel>(CpuModelParts{config, std::move(weights), &kernels, std::move(threads), kv_kind,
+                                                  context, options.kv_limit_bytes.value_or(left)});
+}
+
+std::optional<WeightKind> parse_weight_kind(std::string_view name) {
+  if (name == "auto") return std::nullopt;
+  if (name == "float32") return WeightKind::float32;
+  if (name == "bfloat16") return WeightKind::bfloat16;
+  if (name == "float16") return WeightKind::float16;
+  throw_error(ErrorCode::invalid_argument, "dtype \"{}\": auto, bfloat16, float16 and float32 are known", name);
+}
+
+KvKind parse_kv_kind(std::string_view name) {
+  if (name == "float32") return KvKind::float32;
+  if (name == "bfloat16") return KvKind::bfloat16;
+  throw_error(ErrorCode::invalid_argument, "KV cache dtype \"{}\": bfloat16 and float32 are known", name);
+}
+
+}  // namespace sparkx

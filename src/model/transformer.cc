@@ -1,0 +1,262 @@
+#include "model/transformer.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace sparkx {
+
+using kernels::kBlockPositions;
+using kernels::kLanes;
+
+namespace {
+
+constexpr std::int64_t kTilePanels = 4;   // float GEMV hides its latency behind so many panels
+constexpr std::int64_t kTileTokens = 48;  // so many rows of activations stay in L2 while panels pass by
+constexpr std::int64_t kTokenGrain = 4;   // tokens that a worker takes at once where each is a stage of its own
+
+std::int64_t round_up(std::int64_t n, std::int64_t step) {
+  return (n + step - 1) / step * step;
+}
+std::int64_t divide_up(std::int64_t n, std::int64_t by) {
+  return (n + by - 1) / by;
+}
+
+AttentionShape attention_shape(const ModelConfig& config) {
+  return {static_cast<int>(config.num_attention_heads), static_cast<int>(config.num_key_value_heads),
+          static_cast<int>(config.head_dim), config.sliding_window};
+}
+
+}  // namespace
+
+Transformer::Rows::Rows(std::int64_t rows, std::int64_t columns)
+    : stride(round_up(columns, kLanes)), values(rows * stride) {}
+
+Transformer::Transformer(const ModelConfig& config, const PackedWeights& weights, const kernels::KernelTable& kernels,
+                         ThreadPool& threads)
+    : config_(config),
+      weights_(weights),
+      kernels_(kernels),
+      threads_(threads),
+      attention_(attention_shape(config), kPassTokens, kernels, threads),
+      x_(kPassTokens, config.hidden_size),
+      normed_(kPassTokens, config.hidden_size),
+      qkv_(kPassTokens, config.q_k_v_rows()),
+      gates_(kPassTokens, config.num_attention_heads),
+      heads_(kPassTokens, config.attention_width()),
+      hidden_(kPassTokens, config.intermediate_size),
+      queries_(kPassTokens * config.num_attention_heads, config.head_dim) {
+  int layers_of_type[kLayerTypes] = {};
+  for (LayerType type : config.layer_types) {
+    places_.push_back({type, layers_of_type[static_cast<int>(type)]++});
+    if (types_[static_cast<int>(type)]) continue;
+    auto rotary_dims = static_cast<int>(config.rope(type).rotary_dims);
+    types_[static_cast<int>(type)].emplace(
+        TypeState{RopeTable(static_cast<int>(config.head_dim), rotary_dims, config.rope(type).rope_theta),
+                  AttentionPlan(type, attention_shape(config), kPassTokens), Rows(kPassTokens, rotary_dims / 2),
+                  Rows(kPassTokens, rotary_dims / 2)});
+  }
+  for (int i = 0; i < threads.size(); ++i) tiles_.emplace_back(2 * kTileTokens, kTilePanels * kLanes);
+  token_places_.reserve(kPassTokens);
+  attention_chunks_.reserve(kPassTokens);
+  wanted_.reserve(kPassTokens);
+}
+
+std::size_t Transformer::buffer_bytes(const ModelConfig& config, int threads) {
+  std::int64_t floats_per_token =
+      2 * round_up(config.hidden_size, kLanes) + round_up(config.q_k_v_rows(), kLanes) +
+      round_up(config.num_attention_heads, kLanes) + round_up(config.attention_width(), kLanes) +
+      round_up(config.intermediate_size, kLanes) + config.num_attention_heads * round_up(config.head_dim, kLanes);
+  for (const RopeParameters& rope : config.rope_parameters)
+    floats_per_token += 2 * round_up(rope.rotary_dims / 2, kLanes);
+  std::int64_t floats_per_thread = 2 * kTileTokens * kTilePanels * kLanes;
+  return (kPassTokens * floats_per_token + threads * floats_per_thread) * sizeof(float) +
+         Attention::buffer_bytes(attention_shape(config), threads);
+}
+
+void Transformer::forward(std::span<const Chunk> chunks, KvCache& cache) {
+  plan_pass(chunks);
+  embed(x_);
+  for (std::size_t i = 0; i < weights_.layers.size(); ++i) {
+    const LayerWeights& layer = weights_.layers[i];
+    rms_norm(x_, layer.input_layernorm, normed_);
+    linear(normed_, layer.q_k_v_proj, qkv_);
+    linear(normed_, layer.g_proj, gates_);
+    rotate_and_store(qkv_, places_[i], cache);
+    gated_attention(places_[i], cache, heads_);
+    linear_add(heads_, layer.out_proj, x_);
+    rms_norm(x_, layer.post_attention_layernorm, normed_);
+    linear_gelu_mul(normed_, layer.gate_proj, layer.up_proj, hidden_);
+    linear_add(hidden_, layer.down_proj, x_);
+  }
+  write_logits(x_, normed_);
+}
+
+void Transformer::plan_pass(std::span<const Chunk> chunks) {
+  token_places_.clear();
+  attention_chunks_.clear();
+  wanted_.clear();
+  for (const Chunk& chunk : chunks) {
+    auto first_row = static_cast<std::int64_t>(token_places_.size());
+    auto tokens = static_cast<std::int64_t>(chunk.tokens.size());
+    attention_chunks_.push_back({chunk.sequence, first_row, tokens});
+    for (std::int64_t i = 0; i < tokens; ++i) {
+      token_places_.push_back({chunk.tokens[i], chunk.sequence, chunk.sequence->length + i});
+      if (i < chunk.first_logits) continue;
+      wanted_.push_back({first_row + i, chunk.logits + (i - chunk.first_logits) * config_.vocab_size});
+    }
+  }
+  tokens_ = static_cast<std::int64_t>(token_places_.size());
+  for (std::optional<TypeState>& type : types_) {
+    if (!type) continue;
+    type->plan.make(attention_chunks_, threads_.size());
+    threads_.parallel_for(tokens_, kTokenGrain, [&](std::int64_t begin, std::int64_t end, int) {
+      for (std::int64_t t = begin; t < end; ++t) {
+        type->rope.cos_sin(token_places_[t].position, type->cos.row(t), type->sin.row(t));
+      }
+    });
+  }
+}
+
+void Transformer::embed(Rows& x) {
+  threads_.parallel_for(tokens_, kTokenGrain, [&](std::int64_t begin, std::int64_t end, int) {
+    for (std::int64_t t = begin; t < end; ++t) {
+      if (weights_.embedding) {
+        weights_.embedding->decode_row(token_places_[t].id, x.row(t));
+      } else {
+        weights_.lm_head.decode_row(kernels_, token_places_[t].id, x.row(t));
+      }
+      // A NaN of the row's last user may stand behind the columns.
+      std::fill(x.row(t) + config_.hidden_size, x.row(t) + x.stride, 0.0f);
+    }
+  });
+}
+
+void Transformer::rms_norm(const Rows& x, const float* weight, Rows& out) {
+  threads_.parallel_for(tokens_, kTokenGrain, [&](std::int64_t begin, std::int64_t end, int) {
+    for (std::int64_t t = begin; t < end; ++t) {
+      kernels_.rms_norm(x.row(t), weight, config_.hidden_size, static_cast<float>(config_.rms_norm_eps), out.row(t));
+    }
+  });
+}
+
+template <typename Body>
+void Transformer::for_each_tile(std::int64_t panels, std::int64_t tokens, Body&& body) {
+  // Blocks of tokens of about one size, each a whole number of register tiles.
+  std::int64_t blocks = divide_up(tokens, kTileTokens);
+  std::int64_t block = round_up(divide_up(tokens, blocks), kernels_.token_tile);
+  if (block > kTileTokens) block = divide_up(tokens, blocks);
+  blocks = divide_up(tokens, block);
+  threads_.parallel_for(
+      divide_up(panels, kTilePanels) * blocks, 1, [&](std::int64_t begin, std::int64_t end, int worker) {
+        for (std::int64_t unit = begin; unit < end; ++unit) {
+          std::int64_t panel = unit / blocks * kTilePanels;
+          std::int64_t token = unit % blocks * block;
+          body(Tile{panel, std::min(panels, panel + kTilePanels), token, std::min(tokens, token + block)}, worker);
+        }
+      });
+}
+
+void Transformer::linear(const Rows& in, const Linear& projection, Rows& out) {
+  for_each_tile(projection.matrix.panel_count(), tokens_, [&](const Tile& tile, int) {
+    projection.dot(kernels_, tile.panel_begin, tile.panel_end, in.activations(tokens_), tile.token_begin,
+                   tile.token_end, out.row(tile.token_begin) + tile.panel_begin * kLanes, out.stride);
+  });
+}
+
+// x += projection · in, tile by tile, so that the projection itself never goes through memory.
+void Transformer::linear_add(const Rows& in, const Linear& projection, Rows& x) {
+  for_each_tile(projection.matrix.panel_count(), tokens_, [&](const Tile& tile, int worker) {
+    Rows& y = tiles_[worker];
+    projection.dot(kernels_, tile.panel_begin, tile.panel_end, in.activations(tokens_), tile.token_begin,
+                   tile.token_end, y.row(0), y.stride);
+    std::int64_t lanes = (tile.panel_end - tile.panel_begin) * kLanes;
+    for (std::int64_t t = tile.token_begin; t < tile.token_end; ++t) {
+      kernels_.add(x.row(t) + tile.panel_begin * kLanes, y.row(t - tile.token_begin), lanes);
+    }
+  });
+}
+
+// out = gelu(gate_proj · in) · (up_proj · in), tile by tile.
+void Transformer::linear_gelu_mul(const Rows& in, const Linear& gate_proj, const Linear& up_proj, Rows& out) {
+  for_each_tile(gate_proj.matrix.panel_count(), tokens_, [&](const Tile& tile, int worker) {
+    Rows& rows = tiles_[worker];
+    kernels::Activations x = in.activations(tokens_);
+    float* gate = rows.row(0);
+    float* up = rows.row(kTileTokens);
+    gate_proj.dot(kernels_, tile.panel_begin, tile.panel_end, x, tile.token_begin, tile.token_end, gate, rows.stride);
+    up_proj.dot(kernels_, tile.panel_begin, tile.panel_end, x, tile.token_begin, tile.token_end, up, rows.stride);
+    std::int64_t lanes = (tile.panel_end - tile.panel_begin) * kLanes;
+    for (std::int64_t t = tile.token_begin; t < tile.token_end; ++t, gate += rows.stride, up += rows.stride) {
+      kernels_.gelu_mul(gate, up, lanes, out.row(t) + tile.panel_begin * kLanes);
+    }
+  });
+}
+
+// q, k = rope(q), rope(k): queries go to queries_, keys and values to the cache.
+void Transformer::rotate_and_store(const Rows& qkv, LayerPlace place, KvCache& cache) {
+  const TypeState& type = state(place.type);
+  const kernels::KvKind kv_kind = cache.layout().kind;
+  const std::int64_t head_dim = config_.head_dim;
+  const std::int64_t group = config_.num_attention_heads / config_.num_key_value_heads;
+  threads_.parallel_for(tokens_, kTokenGrain, [&](std::int64_t begin, std::int64_t end, int worker) {
+    float* head = tiles_[worker].row(0);  // aligned, which a head in qkv need not be
+    for (std::int64_t t = begin; t < end; ++t) {
+      const float* from = qkv.row(t);
+      auto rotate = [&](float* values) {
+        kernels_.rope(values, type.cos.row(t), type.sin.row(t), type.rope.rotary_dims());
+      };
+      for (std::int64_t h = 0; h < config_.num_attention_heads; ++h, from += head_dim) {
+        float* query = queries_.row(((h / group) * kPassTokens + t) * group + h % group);
+        std::copy_n(from, head_dim, query);
+        rotate(query);
+      }
+      const TokenPlace& token = token_places_[t];
+      const std::vector<BlockId>& blocks =
+          place.type == LayerType::full_attention ? token.sequence->full : token.sequence->sliding;
+      BlockId block = blocks[token.position / kBlockPositions];
+      auto slot = static_cast<int>(token.position % kBlockPositions);
+      for (int h = 0; h < config_.num_key_value_heads; ++h, from += head_dim) {
+        std::copy_n(from, head_dim, head);
+        rotate(head);
+        kernels_.store_key[static_cast<int>(kv_kind)](cache.keys(place.type, block, place.index, h), slot, head,
+                                                      static_cast<int>(head_dim));
+      }
+      for (int h = 0; h < config_.num_key_value_heads; ++h, from += head_dim) {
+        std::copy_n(from, head_dim, head);
+        kernels_.store_value[static_cast<int>(kv_kind)](cache.values(place.type, block, place.index, h), slot, head,
+                                                        static_cast<int>(head_dim));
+      }
+    }
+  });
+}
+
+void Transformer::gated_attention(LayerPlace place, const KvCache& cache, Rows& out) {
+  AttentionBuffers buffers{queries_.row(0), queries_.stride, kPassTokens, gates_.row(0),
+                           gates_.stride,   out.row(0),      out.stride};
+  attention_.run(state(place.type).plan, cache, place.index, buffers);
+}
+
+// logits = lm_head · rms_norm(x, norm), of the tokens that somebody wants them of.
+void Transformer::write_logits(const Rows& x, Rows& normed) {
+  auto wanted = static_cast<std::int64_t>(wanted_.size());
+  if (wanted == 0) return;
+  threads_.parallel_for(wanted, kTokenGrain, [&](std::int64_t begin, std::int64_t end, int) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      kernels_.rms_norm(x.row(wanted_[i].token), weights_.norm, config_.hidden_size,
+                        static_cast<float>(config_.rms_norm_eps), normed.row(i));
+    }
+  });
+  const Linear& lm_head = weights_.lm_head;
+  for_each_tile(lm_head.matrix.panel_count(), wanted, [&](const Tile& tile, int worker) {
+    Rows& rows = tiles_[worker];  // rows of logits are neither padded nor aligned
+    lm_head.dot(kernels_, tile.panel_begin, tile.panel_end, normed.activations(wanted), tile.token_begin,
+                tile.token_end, rows.row(0), rows.stride);
+    std::int64_t first = tile.panel_begin * kLanes;
+    std::int64_t count = std::min(tile.panel_end * kLanes, config_.vocab_size) - first;
+    for (std::int64_t i = tile.token_begin; i < tile.token_end; ++i) {
+      std::copy_n(rows.row(i - tile.token_begin), count, wanted_[i].logits + first);
+    }
+  });
+}
+
+}  // namespace sparkx
