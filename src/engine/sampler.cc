@@ -120,7 +120,7 @@ Sampler::Sampler(SamplingOptions options, std::int64_t vocab_size) : impl_(std::
   const SamplingOptions& o = options;
   check_option(o.temperature >= 0 && std::isfinite(o.temperature), "temperature", "0 or more", o.temperature);
   check_option(o.top_k >= -1, "top_k", "-1 or more", static_cast<double>(o.top_k));
-  check_option(o.top_p > 0 && o.top_p <= 1, "top_p", "more than 0 and at most 1", o.top_p);
+  check_option(o.top_p >= 0 && o.top_p <= 1, "top_p", "from 0 to 1", o.top_p);
   check_option(o.min_p >= 0 && o.min_p <= 1, "min_p", "from 0 to 1", o.min_p);
   check_option(o.repetition_penalty > 0 && std::isfinite(o.repetition_penalty), "repetition_penalty", "more than 0",
                o.repetition_penalty);

@@ -8,22 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "sparkx/chat.hpp"
 #include "text/tokenizer.h"
 
 namespace sparkx {
-
-enum class ChatRole { system, user, assistant };
-
-struct ChatMessage {
-  ChatRole role = ChatRole::user;
-  std::string content;
-  std::string reasoning;  // assistant only; empty: the turn opens with </think>
-};
-
-struct ChatOptions {
-  bool enable_thinking = true;
-  bool add_generation_prompt = true;
-};
 
 // A rendered conversation. `stretches()` refers to its text.
 class ChatPrompt {

@@ -103,8 +103,10 @@ TEST(Sampler, TopPSpeaksOfWhatTopKLeft) {
 
 TEST(Sampler, TheSmallestTopPKeepsOneToken) {
   SamplingOptions options;
-  options.top_p = std::numeric_limits<float>::denorm_min();
-  expect_distribution(distribution(options, {1, 3, 3, 2}), {{1, 1.0}});
+  for (float top_p : {0.0f, std::numeric_limits<float>::denorm_min()}) {
+    options.top_p = top_p;
+    expect_distribution(distribution(options, {1, 3, 3, 2}), {{1, 1.0}});
+  }
 }
 
 TEST(Sampler, MinPIsAFractionOfTheLargestProbability) {
@@ -277,7 +279,7 @@ TEST(Sampler, OptionsOutsideTheirRangeAreRefusedByName) {
   expect_refused([](SamplingOptions& o) { o.temperature = -1; }, "temperature");
   expect_refused([](SamplingOptions& o) { o.temperature = std::nanf(""); }, "temperature");
   expect_refused([](SamplingOptions& o) { o.top_k = -2; }, "top_k");
-  expect_refused([](SamplingOptions& o) { o.top_p = 0; }, "top_p");
+  expect_refused([](SamplingOptions& o) { o.top_p = -0.5f; }, "top_p");
   expect_refused([](SamplingOptions& o) { o.top_p = 1.5f; }, "top_p");
   expect_refused([](SamplingOptions& o) { o.min_p = -0.1f; }, "min_p");
   expect_refused([](SamplingOptions& o) { o.repetition_penalty = 0; }, "repetition_penalty");
