@@ -28,7 +28,6 @@ struct TensorInfo {
   std::vector<std::int64_t> shape;  // one or two dimensions
   int file;                         // which of the checkpoint's weight files
   std::uint64_t offset;             // of its first byte in that file
-  std::string stored_name;          // as the file spells it
 
   std::int64_t rows() const { return shape[0]; }
   std::int64_t columns() const { return shape.size() == 2 ? shape[1] : 1; }  // of a vector each row is one element
@@ -73,6 +72,8 @@ class Checkpoint {
 
  private:
   Checkpoint() = default;
+  void load();
+  std::optional<ByteSource> find_file(std::string_view name) const;
 
   std::string name_;
   std::optional<std::filesystem::path> folder_;  // of a checkpoint in files

@@ -1,0 +1,321 @@
+#include "formats/checkpoint.h"
+
+#include <algorithm>
+#include <iterator>
+#include <numeric>
+#include <utility>
+
+#include <fmt/ranges.h>
+
+#include "core/error.h"
+#include "core/json.h"
+#include "core/printable.h"
+#include "formats/safetensors.h"
+
+namespace sparkx {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uint64_t kMaxConfigBytes = std::uint64_t{16} << 20;
+constexpr std::uint64_t kMaxTextBytes = std::uint64_t{256} << 20;
+constexpr const char* kSingleFile = "model.safetensors";
+constexpr const char* kIndexFile = "model.safetensors.index.json";
+constexpr const char* kEmbedding = "model.embedding.weight";
+constexpr const char* kEmbeddingAlias = "model.embed_tokens.weight";
+constexpr const char* kHead = "lm_head.weight";
+
+// A tensor that the model has, with the meaning of its shape for messages.
+struct Expected {
+  std::string name;
+  std::vector<std::int64_t> shape;
+  const char* meaning;
+  const char* reason = "";  // why it must be there, when not every model has it
+};
+
+// docs/model.md, Checkpoint tensors, in that order.
+std::vector<Expected> expected_tensors(const ModelConfig& c) {
+  std::vector<Expected> all;
+  all.push_back({kEmbedding, {c.vocab_size, c.hidden_size}, "vocab_size, hidden_size"});
+  for (std::int64_t layer = 0; layer < c.num_hidden_layers; ++layer) {
+    const std::string prefix = fmt::format("model.layers.{}.", layer);
+    const auto norm = [&](const char* name) {
+      all.push_back({prefix + name + ".weight", {c.hidden_size}, "hidden_size"});
+    };
+    const auto linear = [&](const char* name, std::int64_t rows, std::int64_t columns, const char* meaning,
+                            const char* bias_meaning, const char* bias_reason) {
+      all.push_back({prefix + name + ".weight", {rows, columns}, meaning});
+      if (*bias_reason != '\0') all.push_back({prefix + name + ".bias", {rows}, bias_meaning, bias_reason});
+    };
+    const char* attention_bias = c.attention_bias ? "attention_bias is true" : "";
+    const char* mlp_bias = c.mlp_bias ? "mlp_bias is true" : "";
+    norm("input_layernorm");
+    linear("self_attn.q_k_v_proj", c.q_k_v_rows(), c.hidden_size,
+           "(num_attention_heads + 2 * num_key_value_heads) * head_dim, hidden_size",
+           "(num_attention_heads + 2 * num_key_value_heads) * head_dim", attention_bias);
+    linear("self_attn.g_proj", c.num_attention_heads, c.hidden_size, "num_attention_heads, hidden_size",
+           "num_attention_heads", attention_bias);
+    linear("self_attn.out_proj", c.hidden_size, c.attention_width(), "hidden_size, num_attention_heads * head_dim",
+           "hidden_size", attention_bias);
+    norm("post_attention_layernorm");
+    linear("mlp.gate_proj", c.intermediate_size, c.hidden_size, "intermediate_size, hidden_size", "intermediate_size",
+           mlp_bias);
+    linear("mlp.up_proj", c.intermediate_size, c.hidden_size, "intermediate_size, hidden_size", "intermediate_size",
+           mlp_bias);
+    linear("mlp.down_proj", c.hidden_size, c.intermediate_size, "hidden_size, intermediate_size", "hidden_size",
+           mlp_bias);
+  }
+  all.push_back({"model.norm.weight", {c.hidden_size}, "hidden_size"});
+  if (!c.tie_word_embeddings) {
+    all.push_back({kHead, {c.vocab_size, c.hidden_size}, "vocab_size, hidden_size", "tie_word_embeddings is false"});
+  }
+  return all;
+}
+
+// A tensor as the files have it. `name` is the name of docs/model.md.
+struct Stored {
+  std::string name;
+  SafetensorsTensor tensor;
+  int file;
+};
+
+bool by_name(const Stored& a, const Stored& b) {
+  return a.name < b.name;
+}
+
+std::string show_shape(const std::vector<std::int64_t>& shape) {
+  return fmt::format("[{}]", fmt::join(shape, ", "));
+}
+
+// The shards of an index in the order of their names, each with the tensors that it should have, ordered too.
+std::vector<std::pair<std::string, std::vector<std::string>>> parse_index(std::string_view text,
+                                                                          const std::string& file) {
+  const json::Value root = json::parse(text, file, {.max_depth = 16, .max_bytes = kMaxTextBytes});
+  const json::Value* weight_map = root.find("weight_map");
+  if (weight_map == nullptr || !weight_map->is_object()) {
+    throw_error(ErrorCode::corrupt, "{}: has no weight_map from tensor names to files", file);
+  }
+  std::vector<std::pair<std::string, std::string>> placed;  // file, tensor
+  for (const auto& [tensor, value] : weight_map->as_object()) {
+    if (!value.is_string()) {
+      throw_error(ErrorCode::corrupt, "{}: tensor {} is placed in a JSON {}, not in a file name", file,
+                  printable(tensor), value.type_name());
+    }
+    const std::string& shard = value.as_string();
+    const bool control = std::any_of(shard.begin(), shard.end(), [](unsigned char c) { return c < ' '; });
+    if (control || shard.find_first_of("/\\") != shard.npos || shard.starts_with('.')) {
+      throw_error(ErrorCode::corrupt, "{}: tensor {} is placed in {}; expected a file in the same folder", file,
+                  printable(tensor), printable(shard));
+    }
+    if (!shard.ends_with(".safetensors")) {
+      throw_error(ErrorCode::unsupported, "{}: tensor {} is placed in {}; sparkx reads .safetensors files only", file,
+                  printable(tensor), printable(shard));
+    }
+    placed.emplace_back(shard, tensor);
+  }
+  std::sort(placed.begin(), placed.end());
+  std::vector<std::pair<std::string, std::vector<std::string>>> shards;
+  for (auto& [shard, tensor] : placed) {
+    if (shards.empty() || shards.back().first != shard) shards.push_back({shard, {}});
+    shards.back().second.push_back(std::move(tensor));
+  }
+  return shards;
+}
+
+// A shard has exactly the tensors that the index places in it.
+void check_against_index(const std::string& shard, const std::string& index, const SafetensorsHeader& header,
+                         const std::vector<std::string>& indexed) {
+  std::vector<std::string> found;
+  for (const SafetensorsTensor& tensor : header.tensors) found.push_back(tensor.name);
+  std::sort(found.begin(), found.end());
+  std::vector<std::string> difference;
+  std::set_difference(indexed.begin(), indexed.end(), found.begin(), found.end(), std::back_inserter(difference));
+  if (!difference.empty()) {
+    throw_error(ErrorCode::corrupt, "{}: tensor {} is missing; {} places it in this file", shard,
+                printable(difference[0]), index);
+  }
+  std::set_difference(found.begin(), found.end(), indexed.begin(), indexed.end(), std::back_inserter(difference));
+  if (!difference.empty()) {
+    throw_error(ErrorCode::corrupt, "{}: tensor {} is in this file, but {} does not place it here", shard,
+                printable(difference[0]), index);
+  }
+}
+
+// There may be tensors that say nothing new: buffers of the rotary embedding, and the head of a tied checkpoint.
+bool is_ignored(const std::string& name, const ModelConfig& config) {
+  return name.ends_with("rotary_emb.inv_freq") || (config.tie_word_embeddings && name == kHead);
+}
+
+// Matches what the files have with what the model needs, both ways.
+std::vector<TensorInfo> resolve(const ModelConfig& config, std::vector<Stored> stored,
+                                std::span<const ByteSource> files, const std::string& checkpoint) {
+  std::sort(stored.begin(), stored.end(), by_name);
+  const auto file_name = [&](const Stored& s) { return files[static_cast<std::size_t>(s.file)].name(); };
+  const auto twice = std::adjacent_find(stored.begin(), stored.end(),
+                                        [](const Stored& a, const Stored& b) { return a.name == b.name; });
+  if (twice != stored.end()) {  // an index and JSON itself name a tensor once, so it has come under both names
+    throw_error(ErrorCode::corrupt, "{}: there is {} and also {}, another name of it", checkpoint, kEmbedding,
+                kEmbeddingAlias);
+  }
+
+  std::vector<TensorInfo> tensors;
+  std::vector<bool> used(stored.size());
+  for (Expected& expected : expected_tensors(config)) {
+    const auto found = std::lower_bound(stored.begin(), stored.end(), Stored{expected.name, {}, 0}, by_name);
+    if (found == stored.end() || found->name != expected.name) {
+      const std::string reason = *expected.reason == '\0' ? "" : fmt::format("; {}", expected.reason);
+      throw_error(ErrorCode::not_found, "{}: tensor {} is missing{}", checkpoint, expected.name, reason);
+    }
+    const SafetensorsTensor& tensor = found->tensor;
+    if (tensor.shape != expected.shape) {
+      throw_error(ErrorCode::corrupt, "{}: tensor {} has shape {}, expected {} ({})", file_name(*found), tensor.name,
+                  show_shape(tensor.shape), show_shape(expected.shape), expected.meaning);
+    }
+    if (tensor.dtype != Dtype::float32 && tensor.dtype != Dtype::float16 && tensor.dtype != Dtype::bfloat16) {
+      throw_error(ErrorCode::unsupported,
+                  "{}: tensor {} is {}; sparkx supports float32, bfloat16 and float16 weights only", file_name(*found),
+                  tensor.name, dtype_name(tensor.dtype));
+    }
+    used[static_cast<std::size_t>(found - stored.begin())] = true;
+    tensors.push_back({std::move(expected.name), tensor.dtype, std::move(expected.shape), found->file, tensor.offset});
+  }
+  for (std::size_t i = 0; i < stored.size(); ++i) {
+    if (!used[i] && !is_ignored(stored[i].name, config)) {
+      throw_error(ErrorCode::corrupt, "{}: tensor {} is no part of the model that config.json describes",
+                  file_name(stored[i]), printable(stored[i].tensor.name));
+    }
+  }
+  return tensors;
+}
+
+}  // namespace
+
+Checkpoint Checkpoint::open(const fs::path& folder) {
+  std::error_code error;
+  const fs::file_status status = fs::status(folder, error);
+  if (status.type() == fs::file_type::not_found)
+    throw_error(ErrorCode::not_found, "{}: no such folder", folder.string());
+  if (status.type() != fs::file_type::directory) {
+    throw_error(ErrorCode::invalid_argument, "{}: is no folder; expected one with config.json and model.safetensors",
+                folder.string());
+  }
+  Checkpoint checkpoint;
+  checkpoint.name_ = folder.string();
+  checkpoint.folder_ = folder;
+  checkpoint.load();
+  return checkpoint;
+}
+
+Checkpoint Checkpoint::open(std::string_view name, std::span<const MemoryFile> files) {
+  Checkpoint checkpoint;
+  checkpoint.name_ = name;
+  checkpoint.memory_files_.assign(files.begin(), files.end());
+  checkpoint.load();
+  return checkpoint;
+}
+
+std::string Checkpoint::display_name(std::string_view name) const {
+  return (fs::path(name_) / name).string();
+}
+
+std::optional<ByteSource> Checkpoint::find_file(std::string_view name) const {
+  if (!folder_) {
+    for (const MemoryFile& file : memory_files_) {
+      if (file.name == name) return ByteSource::memory(display_name(name), file.bytes);
+    }
+    return std::nullopt;
+  }
+  try {
+    return ByteSource::open(*folder_ / name);
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::not_found) return std::nullopt;
+    throw;
+  }
+}
+
+std::optional<std::string> Checkpoint::text_file(std::string_view name) const {
+  const std::optional<ByteSource> file = find_file(name);
+  return file ? std::optional(file->read_all(kMaxTextBytes)) : std::nullopt;
+}
+
+void Checkpoint::load() {
+  const std::optional<ByteSource> config = find_file("config.json");
+  if (!config) throw_error(ErrorCode::not_found, "{}: there is no such file", display_name("config.json"));
+  config_ = parse_model_config(config->read_all(kMaxConfigBytes), config->name());
+  if (!config_.unknown_keys.empty()) {
+    std::vector<std::string> keys;
+    for (const std::string& key : config_.unknown_keys) keys.push_back(printable(key));
+    warnings_.push_back(
+        fmt::format("{}: keys that sparkx does not know, and ignores: {}", config->name(), fmt::join(keys, ", ")));
+  }
+  if (const std::optional<ByteSource> file = find_file("generation_config.json")) {
+    generation_config_ = parse_generation_config(file->read_all(kMaxConfigBytes), file->name());
+  }
+
+  std::vector<Stored> stored;
+  const auto add_file = [&](ByteSource file, const SafetensorsHeader& header) {
+    const auto index = static_cast<int>(weight_files_.size());
+    for (const SafetensorsTensor& tensor : header.tensors) {
+      stored.push_back({tensor.name == kEmbeddingAlias ? kEmbedding : tensor.name, tensor, index});
+    }
+    weight_files_.push_back(std::move(file));
+  };
+  // As the reference's loader does it, a single file wins over an index beside it.
+  if (std::optional<ByteSource> single = find_file(kSingleFile)) {
+    const SafetensorsHeader header = read_safetensors_header(*single);
+    add_file(*std::move(single), header);
+    if (find_file(kIndexFile)) {
+      warnings_.push_back(fmt::format("{}: ignored, because there is {} too", display_name(kIndexFile), kSingleFile));
+    }
+  } else if (const std::optional<ByteSource> index = find_file(kIndexFile)) {
+    for (const auto& [shard, tensors] : parse_index(index->read_all(kMaxTextBytes), index->name())) {
+      std::optional<ByteSource> file = find_file(shard);
+      if (!file) {
+        throw_error(ErrorCode::not_found, "{}: there is no such file, but {} places tensor {} in it",
+                    display_name(printable(shard)), kIndexFile, printable(tensors[0]));
+      }
+      const SafetensorsHeader header = read_safetensors_header(*file);
+      check_against_index(file->name(), kIndexFile, header, tensors);
+      add_file(*std::move(file), header);
+    }
+  } else {
+    throw_error(ErrorCode::not_found, "{}: there is neither {} nor {}", name_, kSingleFile, kIndexFile);
+  }
+  tensors_ = resolve(config_, std::move(stored), weight_files_, name_);
+  by_name_.resize(tensors_.size());
+  std::iota(by_name_.begin(), by_name_.end(), 0u);
+  std::sort(by_name_.begin(), by_name_.end(),
+            [&](std::uint32_t a, std::uint32_t b) { return tensors_[a].name < tensors_[b].name; });
+}
+
+const TensorInfo* Checkpoint::find_tensor(std::string_view name) const {
+  const auto found =
+      std::lower_bound(by_name_.begin(), by_name_.end(), name,
+                       [&](std::uint32_t i, std::string_view wanted) { return tensors_[i].name < wanted; });
+  return found != by_name_.end() && tensors_[*found].name == name ? &tensors_[*found] : nullptr;
+}
+
+const TensorInfo& Checkpoint::tensor(std::string_view name) const {
+  const TensorInfo* found = find_tensor(name);
+  if (found == nullptr) throw_error(ErrorCode::not_found, "{}: the model has no tensor {}", name_, printable(name));
+  return *found;
+}
+
+void Checkpoint::read(const TensorInfo& tensor, std::int64_t row_begin, std::int64_t row_end,
+                      std::span<std::byte> out) const {
+  if (row_begin < 0 || row_begin > row_end || row_end > tensor.rows() ||
+      out.size() != static_cast<std::uint64_t>(row_end - row_begin) * tensor.row_bytes()) {
+    throw_error(ErrorCode::invalid_argument, "{}: rows {} to {} do not fit the tensor of {} rows or the {} bytes given",
+                tensor.name, row_begin, row_end, tensor.rows(), out.size());
+  }
+  weight_files_[static_cast<std::size_t>(tensor.file)].read(
+      tensor.offset + static_cast<std::uint64_t>(row_begin) * tensor.row_bytes(), out);
+}
+
+std::uint64_t Checkpoint::weight_bytes() const {
+  std::uint64_t bytes = 0;
+  for (const TensorInfo& tensor : tensors_) bytes += tensor.bytes();
+  return bytes;
+}
+
+}  // namespace sparkx
