@@ -75,8 +75,8 @@ TEST(Json, DoublesPrintAsPythonsRepr) {
     ++checked;
   }
   EXPECT_GT(checked, 1000);
-  EXPECT_THROW(Value(std::numeric_limits<double>::infinity()), Error);
-  EXPECT_THROW(Value(std::numeric_limits<double>::quiet_NaN()), Error);
+  EXPECT_THROW(static_cast<void>(Value(std::numeric_limits<double>::infinity())), Error);
+  EXPECT_THROW(static_cast<void>(Value(std::numeric_limits<double>::quiet_NaN())), Error);
 }
 
 TEST(Json, ErrorsSayWhereAndWhat) {
