@@ -129,8 +129,11 @@ struct KernelTable {
   float (*exp_sum)(const float* logits, std::int64_t n, float max, float* terms);
 };
 
-// Floats of scratch that attention_span needs for so many rows.
-std::size_t attention_scratch_floats(int rows);
+// Floats of scratch that attention_span needs for so many rows: it keeps the scores of at most kAttentionRows of them.
+inline constexpr int kAttentionRows = 32;
+constexpr std::size_t attention_scratch_floats(int rows) {
+  return static_cast<std::size_t>(rows < kAttentionRows ? rows : kAttentionRows) * kSpanPositions;
+}
 
 // The tables compiled into this program, the reference first; those the CPU cannot run are listed too.
 std::span<const KernelTable* const> kernel_tables();

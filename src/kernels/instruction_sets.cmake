@@ -1,0 +1,12 @@
+# Flags for the tables of kernels/tables/. Only these files are compiled for more than the baseline of the platform; each
+# holds nothing but internal functions and one constant, so that no code of theirs can stand in for another file's.
+set(kernel_flags -fno-math-errno) # a square root is one instruction
+set_source_files_properties(kernels/math.cc kernels/tables/reference.cc kernels/tables/emulated512.cc
+  PROPERTIES COMPILE_OPTIONS "${kernel_flags}")
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
+  set_source_files_properties(kernels/tables/avx2.cc
+    PROPERTIES COMPILE_OPTIONS "${kernel_flags};-mavx2;-mfma;-mf16c")
+  # GCC 12 takes the undefined operand inside its own AVX-512 intrinsics for a mistake of ours (GCC bug 105593).
+  set_source_files_properties(kernels/tables/avx512.cc
+    PROPERTIES COMPILE_OPTIONS "${kernel_flags};-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mfma;-mf16c;$<$<CXX_COMPILER_ID:GNU>:-Wno-uninitialized>;$<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>")
+endif()

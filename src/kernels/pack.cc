@@ -1,0 +1,97 @@
+#include "kernels/pack.h"
+
+#include <cstring>
+
+#include "kernels/simd/bits.h"
+
+namespace sparkx::kernels {
+
+namespace {
+
+template <WeightKind kind>
+float widen(const std::byte* p) {
+  if constexpr (kind == WeightKind::float32) {
+    float value;
+    std::memcpy(&value, p, sizeof value);
+    return value;
+  } else {
+    std::uint16_t value;
+    std::memcpy(&value, p, sizeof value);
+    return kind == WeightKind::bfloat16 ? widen_bfloat16(value) : widen_float16(value);
+  }
+}
+
+template <WeightKind kind>
+auto narrow(float value) {
+  if constexpr (kind == WeightKind::float32) return value;
+  if constexpr (kind == WeightKind::bfloat16) return round_to_bfloat16(value);
+  if constexpr (kind == WeightKind::float16) return round_to_float16(value);
+}
+
+// Where column k of lane 0 lies in a panel, in elements, and how far apart lanes are.
+template <WeightKind kind>
+std::int64_t element_index(std::int64_t k, int lane) {
+  if constexpr (kind == WeightKind::float32) return k * kLanes + lane;
+  return (k / 2 * kLanes + lane) * 2 + k % 2;
+}
+
+template <WeightKind source, WeightKind kind>
+void pack(const std::byte* rows, int row_count, std::int64_t columns, std::byte* out) {
+  using Element = decltype(narrow<kind>(0.0f));
+  constexpr std::size_t kSourceBytes = source == WeightKind::float32 ? 4 : 2;
+  // Some columns of all rows at a time, so that the panel is written nearly in order.
+  constexpr std::int64_t kStretch = 64;
+  for (std::int64_t begin = 0; begin < columns; begin += kStretch) {
+    const std::int64_t end = columns - begin < kStretch ? columns : begin + kStretch;
+    for (int lane = 0; lane < row_count; ++lane) {
+      const std::byte* row = rows + static_cast<std::size_t>(lane * columns) * kSourceBytes;
+      for (std::int64_t k = begin; k < end; ++k) {
+        Element value;
+        if constexpr (source == kind) {
+          std::memcpy(&value, row + k * kSourceBytes, sizeof value);  // as it is: a NaN keeps its bits
+        } else {
+          value = narrow<kind>(widen<source>(row + k * kSourceBytes));
+        }
+        std::memcpy(out + element_index<kind>(k, lane) * sizeof value, &value, sizeof value);
+      }
+    }
+  }
+}
+
+template <WeightKind source>
+void pack_to(WeightKind kind, const std::byte* rows, int row_count, std::int64_t columns, std::byte* out) {
+  switch (kind) {
+    case WeightKind::float32:
+      return pack<source, WeightKind::float32>(rows, row_count, columns, out);
+    case WeightKind::bfloat16:
+      return pack<source, WeightKind::bfloat16>(rows, row_count, columns, out);
+    case WeightKind::float16:
+      return pack<source, WeightKind::float16>(rows, row_count, columns, out);
+  }
+}
+
+}  // namespace
+
+std::size_t panel_bytes(WeightKind kind, std::int64_t columns) {
+  const std::int64_t columns_per_step = kind == WeightKind::float32 ? 1 : 2;
+  return static_cast<std::size_t>((columns + columns_per_step - 1) / columns_per_step) * 64;
+}
+
+std::size_t kv_block_bytes(KvKind kind, int head_dim) {
+  return static_cast<std::size_t>(kBlockPositions) * head_dim * (kind == KvKind::float32 ? 4 : 2);
+}
+
+void pack_panel(WeightKind source, std::span<const std::byte> rows, int row_count, std::int64_t columns,
+                WeightKind kind, std::byte* out) {
+  if (row_count < kLanes || columns % 2 != 0) std::memset(out, 0, panel_bytes(kind, columns));
+  switch (source) {
+    case WeightKind::float32:
+      return pack_to<WeightKind::float32>(kind, rows.data(), row_count, columns, out);
+    case WeightKind::bfloat16:
+      return pack_to<WeightKind::bfloat16>(kind, rows.data(), row_count, columns, out);
+    case WeightKind::float16:
+      return pack_to<WeightKind::float16>(kind, rows.data(), row_count, columns, out);
+  }
+}
+
+}  // namespace sparkx::kernels

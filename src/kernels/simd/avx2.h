@@ -1,0 +1,190 @@
+// The layer for AVX2, FMA and F16C: 16 lanes are two registers. What the functions mean stands in plain_lanes.h.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstdint>
+
+#include "kernels/simd/bits.h"
+#include "kernels/simd/unroll.h"
+
+namespace sparkx::kernels {
+namespace {
+
+constexpr int kTokenTile = 4;       // tokens of a register tile of dot
+constexpr int kTileVectors = 4;     // accumulators of a register tile
+constexpr int kValueRows = 4;       // rows of a tile of attention's sum over values
+constexpr int kChannelVectors = 1;  // vectors of channels of that tile
+
+struct F32x16 {
+  __m256 low, high;
+};
+struct I32x16 {
+  __m256i low, high;
+};
+struct Mask16 {
+  __m256 low, high;
+};
+
+inline F32x16 load(const float* p) {
+  return {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)};
+}
+inline void store(float* p, F32x16 a) {
+  _mm256_storeu_ps(p, a.low);
+  _mm256_storeu_ps(p + 8, a.high);
+}
+
+template <class V>
+struct Splat;
+template <>
+struct Splat<F32x16> {
+  static F32x16 of(float value) { return {_mm256_set1_ps(value), _mm256_set1_ps(value)}; }
+};
+template <>
+struct Splat<I32x16> {
+  static I32x16 of(std::int32_t value) { return {_mm256_set1_epi32(value), _mm256_set1_epi32(value)}; }
+};
+template <class V, class Scalar>
+inline V splat(Scalar value) {
+  return Splat<V>::of(value);
+}
+
+inline F32x16 operator+(F32x16 a, F32x16 b) {
+  return {_mm256_add_ps(a.low, b.low), _mm256_add_ps(a.high, b.high)};
+}
+inline F32x16 operator-(F32x16 a, F32x16 b) {
+  return {_mm256_sub_ps(a.low, b.low), _mm256_sub_ps(a.high, b.high)};
+}
+inline F32x16 operator*(F32x16 a, F32x16 b) {
+  return {_mm256_mul_ps(a.low, b.low), _mm256_mul_ps(a.high, b.high)};
+}
+inline F32x16 operator/(F32x16 a, F32x16 b) {
+  return {_mm256_div_ps(a.low, b.low), _mm256_div_ps(a.high, b.high)};
+}
+inline F32x16 fma(F32x16 a, F32x16 b, F32x16 c) {
+  return {_mm256_fmadd_ps(a.low, b.low, c.low), _mm256_fmadd_ps(a.high, b.high, c.high)};
+}
+inline F32x16 negate(F32x16 a) {
+  const __m256 sign = _mm256_set1_ps(-0.0f);
+  return {_mm256_xor_ps(a.low, sign), _mm256_xor_ps(a.high, sign)};
+}
+inline F32x16 sqrt(F32x16 a) {
+  return {_mm256_sqrt_ps(a.low), _mm256_sqrt_ps(a.high)};
+}
+inline F32x16 max(F32x16 a, F32x16 b) {
+  return {_mm256_max_ps(a.low, b.low), _mm256_max_ps(a.high, b.high)};
+}
+inline F32x16 min(F32x16 a, F32x16 b) {
+  return {_mm256_min_ps(a.low, b.low), _mm256_min_ps(a.high, b.high)};
+}
+
+inline I32x16 bits(F32x16 a) {
+  return {_mm256_castps_si256(a.low), _mm256_castps_si256(a.high)};
+}
+inline F32x16 from_bits(I32x16 a) {
+  return {_mm256_castsi256_ps(a.low), _mm256_castsi256_ps(a.high)};
+}
+inline I32x16 operator+(I32x16 a, I32x16 b) {
+  return {_mm256_add_epi32(a.low, b.low), _mm256_add_epi32(a.high, b.high)};
+}
+inline I32x16 operator-(I32x16 a, I32x16 b) {
+  return {_mm256_sub_epi32(a.low, b.low), _mm256_sub_epi32(a.high, b.high)};
+}
+inline I32x16 operator&(I32x16 a, I32x16 b) {
+  return {_mm256_and_si256(a.low, b.low), _mm256_and_si256(a.high, b.high)};
+}
+inline I32x16 operator|(I32x16 a, I32x16 b) {
+  return {_mm256_or_si256(a.low, b.low), _mm256_or_si256(a.high, b.high)};
+}
+template <int count>
+inline I32x16 shift_left(I32x16 a) {
+  return {_mm256_slli_epi32(a.low, count), _mm256_slli_epi32(a.high, count)};
+}
+template <int count>
+inline I32x16 shift_right_arithmetic(I32x16 a) {
+  return {_mm256_srai_epi32(a.low, count), _mm256_srai_epi32(a.high, count)};
+}
+inline I32x16 lane_numbers() {
+  return {_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), _mm256_setr_epi32(8, 9, 10, 11, 12, 13, 14, 15)};
+}
+
+inline Mask16 less(F32x16 a, F32x16 b) {
+  return {_mm256_cmp_ps(a.low, b.low, _CMP_LT_OQ), _mm256_cmp_ps(a.high, b.high, _CMP_LT_OQ)};
+}
+inline Mask16 less(I32x16 a, I32x16 b) {
+  return {_mm256_castsi256_ps(_mm256_cmpgt_epi32(b.low, a.low)),
+          _mm256_castsi256_ps(_mm256_cmpgt_epi32(b.high, a.high))};
+}
+inline Mask16 operator&(Mask16 a, Mask16 b) {
+  return {_mm256_and_ps(a.low, b.low), _mm256_and_ps(a.high, b.high)};
+}
+inline F32x16 select(Mask16 mask, F32x16 yes, F32x16 no) {
+  return {_mm256_blendv_ps(no.low, yes.low, mask.low), _mm256_blendv_ps(no.high, yes.high, mask.high)};
+}
+
+inline F32x16 load_first(const float* p, int count) {
+  const Mask16 mask = less(lane_numbers(), splat<I32x16>(count));
+  return {_mm256_maskload_ps(p, _mm256_castps_si256(mask.low)),
+          _mm256_maskload_ps(p + 8, _mm256_castps_si256(mask.high))};
+}
+inline void store_first(float* p, F32x16 a, int count) {
+  const Mask16 mask = less(lane_numbers(), splat<I32x16>(count));
+  _mm256_maskstore_ps(p, _mm256_castps_si256(mask.low), a.low);
+  _mm256_maskstore_ps(p + 8, _mm256_castps_si256(mask.high), a.high);
+}
+
+inline float tree_sum(F32x16 a) {
+  const __m256 eight = _mm256_add_ps(a.low, a.high);
+  const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+  const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+}
+inline float tree_max(F32x16 a) {
+  const __m256 eight = _mm256_max_ps(a.low, a.high);
+  const __m128 four = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+  const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
+}
+
+inline F32x16 load_bfloat16(const void* p) {
+  const auto* halves = static_cast<const __m128i*>(p);
+  return {_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128(halves)), 16)),
+          _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128(halves + 1)), 16))};
+}
+inline F32x16 load_bfloat16_first(const void* p, int count) {
+  std::uint16_t values[16] = {};
+  for (int i = 0; i < count; ++i) values[i] = static_cast<const std::uint16_t*>(p)[i];
+  return load_bfloat16(values);
+}
+
+struct Pairs {
+  F32x16 first;
+  F32x16 second;
+};
+inline Pairs load_bfloat16_pairs(const void* p) {
+  const __m256i low = _mm256_loadu_si256(static_cast<const __m256i*>(p));
+  const __m256i high = _mm256_loadu_si256(static_cast<const __m256i*>(p) + 1);
+  const __m256i upper_half = _mm256_set1_epi32(static_cast<int>(0xffff0000));
+  return {{_mm256_castsi256_ps(_mm256_slli_epi32(low, 16)), _mm256_castsi256_ps(_mm256_slli_epi32(high, 16))},
+          {_mm256_castsi256_ps(_mm256_and_si256(low, upper_half)),
+           _mm256_castsi256_ps(_mm256_and_si256(high, upper_half))}};
+}
+// The first ones of 8 pairs in the lower half, the second ones in the upper half.
+inline __m256i separate_pairs(__m256i pairs) {
+  const __m256i order = _mm256_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15,  //
+                                         0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15);
+  return _mm256_permute4x64_epi64(_mm256_shuffle_epi8(pairs, order), 0xd8);
+}
+inline Pairs load_float16_pairs(const void* p) {
+  const __m256i low = separate_pairs(_mm256_loadu_si256(static_cast<const __m256i*>(p)));
+  const __m256i high = separate_pairs(_mm256_loadu_si256(static_cast<const __m256i*>(p) + 1));
+  return {{_mm256_cvtph_ps(_mm256_castsi256_si128(low)), _mm256_cvtph_ps(_mm256_castsi256_si128(high))},
+          {_mm256_cvtph_ps(_mm256_extracti128_si256(low, 1)), _mm256_cvtph_ps(_mm256_extracti128_si256(high, 1))}};
+}
+
+inline void prefetch(const void* p) {
+  _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0);
+}
+
+}  // namespace
+}  // namespace sparkx::kernels

@@ -1,0 +1,167 @@
+// The layer for AVX-512 (F, BW, DQ, VL): 16 lanes are one register. What the functions mean stands in plain_lanes.h.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstdint>
+
+#include "kernels/simd/bits.h"
+#include "kernels/simd/tiles512.h"
+#include "kernels/simd/unroll.h"
+
+namespace sparkx::kernels {
+namespace {
+
+struct F32x16 {
+  __m512 all;
+};
+struct I32x16 {
+  __m512i all;
+};
+struct Mask16 {
+  __mmask16 all;
+};
+
+inline F32x16 load(const float* p) {
+  return {_mm512_loadu_ps(p)};
+}
+inline F32x16 load_first(const float* p, int count) {
+  return {_mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << count) - 1), p)};
+}
+inline void store(float* p, F32x16 a) {
+  _mm512_storeu_ps(p, a.all);
+}
+inline void store_first(float* p, F32x16 a, int count) {
+  _mm512_mask_storeu_ps(p, static_cast<__mmask16>((1u << count) - 1), a.all);
+}
+
+template <class V>
+struct Splat;
+template <>
+struct Splat<F32x16> {
+  static F32x16 of(float value) { return {_mm512_set1_ps(value)}; }
+};
+template <>
+struct Splat<I32x16> {
+  static I32x16 of(std::int32_t value) { return {_mm512_set1_epi32(value)}; }
+};
+template <class V, class Scalar>
+inline V splat(Scalar value) {
+  return Splat<V>::of(value);
+}
+
+inline F32x16 operator+(F32x16 a, F32x16 b) {
+  return {_mm512_add_ps(a.all, b.all)};
+}
+inline F32x16 operator-(F32x16 a, F32x16 b) {
+  return {_mm512_sub_ps(a.all, b.all)};
+}
+inline F32x16 operator*(F32x16 a, F32x16 b) {
+  return {_mm512_mul_ps(a.all, b.all)};
+}
+inline F32x16 operator/(F32x16 a, F32x16 b) {
+  return {_mm512_div_ps(a.all, b.all)};
+}
+inline F32x16 fma(F32x16 a, F32x16 b, F32x16 c) {
+  return {_mm512_fmadd_ps(a.all, b.all, c.all)};
+}
+inline F32x16 negate(F32x16 a) {
+  return {_mm512_xor_ps(a.all, _mm512_set1_ps(-0.0f))};
+}
+inline F32x16 sqrt(F32x16 a) {
+  return {_mm512_sqrt_ps(a.all)};
+}
+inline F32x16 max(F32x16 a, F32x16 b) {
+  return {_mm512_max_ps(a.all, b.all)};
+}
+inline F32x16 min(F32x16 a, F32x16 b) {
+  return {_mm512_min_ps(a.all, b.all)};
+}
+
+inline I32x16 bits(F32x16 a) {
+  return {_mm512_castps_si512(a.all)};
+}
+inline F32x16 from_bits(I32x16 a) {
+  return {_mm512_castsi512_ps(a.all)};
+}
+inline I32x16 operator+(I32x16 a, I32x16 b) {
+  return {_mm512_add_epi32(a.all, b.all)};
+}
+inline I32x16 operator-(I32x16 a, I32x16 b) {
+  return {_mm512_sub_epi32(a.all, b.all)};
+}
+inline I32x16 operator&(I32x16 a, I32x16 b) {
+  return {_mm512_and_si512(a.all, b.all)};
+}
+inline I32x16 operator|(I32x16 a, I32x16 b) {
+  return {_mm512_or_si512(a.all, b.all)};
+}
+template <int count>
+inline I32x16 shift_left(I32x16 a) {
+  return {_mm512_slli_epi32(a.all, count)};
+}
+template <int count>
+inline I32x16 shift_right_arithmetic(I32x16 a) {
+  return {_mm512_srai_epi32(a.all, count)};
+}
+inline I32x16 lane_numbers() {
+  return {_mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)};
+}
+
+inline Mask16 less(F32x16 a, F32x16 b) {
+  return {_mm512_cmp_ps_mask(a.all, b.all, _CMP_LT_OQ)};
+}
+inline Mask16 less(I32x16 a, I32x16 b) {
+  return {_mm512_cmplt_epi32_mask(a.all, b.all)};
+}
+inline Mask16 operator&(Mask16 a, Mask16 b) {
+  return {static_cast<__mmask16>(a.all & b.all)};
+}
+inline F32x16 select(Mask16 mask, F32x16 yes, F32x16 no) {
+  return {_mm512_mask_blend_ps(mask.all, no.all, yes.all)};
+}
+
+inline float tree_sum(F32x16 a) {
+  const __m256 eight = _mm256_add_ps(_mm512_castps512_ps256(a.all), _mm512_extractf32x8_ps(a.all, 1));
+  const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+  const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+}
+inline float tree_max(F32x16 a) {
+  const __m256 eight = _mm256_max_ps(_mm512_castps512_ps256(a.all), _mm512_extractf32x8_ps(a.all, 1));
+  const __m128 four = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+  const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
+}
+
+inline F32x16 widen_bfloat16(__m256i values) {
+  return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(values), 16))};
+}
+inline F32x16 load_bfloat16(const void* p) {
+  return widen_bfloat16(_mm256_loadu_si256(static_cast<const __m256i*>(p)));
+}
+inline F32x16 load_bfloat16_first(const void* p, int count) {
+  return widen_bfloat16(_mm256_maskz_loadu_epi16(static_cast<__mmask16>((1u << count) - 1), p));
+}
+
+struct Pairs {
+  F32x16 first;
+  F32x16 second;
+};
+inline Pairs load_bfloat16_pairs(const void* p) {
+  const __m512i pairs = _mm512_loadu_si512(p);
+  return {{_mm512_castsi512_ps(_mm512_slli_epi32(pairs, 16))},
+          {_mm512_castsi512_ps(_mm512_and_si512(pairs, _mm512_set1_epi32(static_cast<int>(0xffff0000))))}};
+}
+inline Pairs load_float16_pairs(const void* p) {
+  const __m512i pairs = _mm512_loadu_si512(p);
+  return {{_mm512_cvtph_ps(_mm512_cvtepi32_epi16(pairs))},
+          {_mm512_cvtph_ps(_mm512_cvtepi32_epi16(_mm512_srli_epi32(pairs, 16)))}};
+}
+
+inline void prefetch(const void* p) {
+  _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0);
+}
+
+}  // namespace
+}  // namespace sparkx::kernels

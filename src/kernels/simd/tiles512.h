@@ -1,0 +1,14 @@
+// Tile sizes for 32 registers of 16 lanes. Both the native and the emulated 512-bit layer take them from here, so that
+// the same instantiations are tested on machines without AVX-512.
+#pragma once
+
+namespace sparkx::kernels {
+namespace {
+
+constexpr int kTokenTile = 12;      // tokens of a register tile of dot
+constexpr int kTileVectors = 12;    // accumulators of a register tile
+constexpr int kValueRows = 4;       // rows of a tile of attention's sum over values
+constexpr int kChannelVectors = 4;  // vectors of channels of that tile
+
+}  // namespace
+}  // namespace sparkx::kernels

@@ -1,0 +1,35 @@
+// One table of kernels, made of the layer that was included before this file and of the names the includer defines.
+#pragma once
+
+#include "kernels/attention.inc.h"
+#include "kernels/cache_block.inc.h"
+#include "kernels/dot.inc.h"
+#include "kernels/elementwise.inc.h"
+#include "kernels/kernels.h"
+
+namespace sparkx::kernels {
+namespace {
+
+constexpr KernelTable make_table(const char* name, const char* instruction_set) {
+  return {
+      .name = name,
+      .instruction_set = instruction_set,
+      .token_tile = kTokenTile,
+      .dot = {dot<WeightKind::float32>, dot<WeightKind::bfloat16>, dot<WeightKind::float16>},
+      .decode_row = {decode_row<WeightKind::float32>, decode_row<WeightKind::bfloat16>,
+                     decode_row<WeightKind::float16>},
+      .rms_norm = rms_norm,
+      .rope = rope,
+      .gelu_mul = gelu_mul,
+      .add = add,
+      .store_key = {store_key<KvKind::float32>, store_key<KvKind::bfloat16>},
+      .store_value = {store_value<KvKind::float32>, store_value<KvKind::bfloat16>},
+      .attention_span = attention_span,
+      .attention_merge = attention_merge,
+      .attention_finish = attention_finish,
+      .exp_sum = exp_sum,
+  };
+}
+
+}  // namespace
+}  // namespace sparkx::kernels

@@ -1,0 +1,16 @@
+// Empty on other processors than x86-64.
+#if defined(__x86_64__)
+
+#include "kernels/simd/avx512.h"
+// The layer comes before what is written on it.
+#include "kernels/math.inc.h"
+#include "kernels/table.inc.h"
+#include "kernels/tables/tables.h"
+
+namespace sparkx::kernels {
+
+constexpr KernelTable kAvx512Table = make_table("avx512", "AVX-512 (F, BW, DQ, VL)");
+
+}  // namespace sparkx::kernels
+
+#endif

@@ -1,0 +1,11 @@
+#include "kernels/simd/emulated512.h"
+// The layer comes before what is written on it.
+#include "kernels/math.inc.h"
+#include "kernels/table.inc.h"
+#include "kernels/tables/tables.h"
+
+namespace sparkx::kernels {
+
+constexpr KernelTable kEmulated512Table = make_table("emulated512", "any CPU");
+
+}  // namespace sparkx::kernels

@@ -1,0 +1,11 @@
+#include "kernels/simd/scalar.h"
+// The layer comes before what is written on it.
+#include "kernels/math.inc.h"
+#include "kernels/table.inc.h"
+#include "kernels/tables/tables.h"
+
+namespace sparkx::kernels {
+
+constexpr KernelTable kReferenceTable = make_table("reference", "any CPU");
+
+}  // namespace sparkx::kernels

@@ -1,0 +1,15 @@
+// The tables compiled into this program. Constants: nothing of a table's instruction set runs before it is chosen.
+#pragma once
+
+#include "kernels/kernels.h"
+
+namespace sparkx::kernels {
+
+extern const KernelTable kReferenceTable;
+extern const KernelTable kEmulated512Table;
+#if defined(__x86_64__)
+extern const KernelTable kAvx2Table;
+extern const KernelTable kAvx512Table;
+#endif
+
+}  // namespace sparkx::kernels
