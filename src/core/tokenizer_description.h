@@ -64,8 +64,6 @@ class TokenIndex {
   TokenIndex(const std::vector<std::string>& tokens, std::string_view what);
 
   std::optional<TokenId> find(std::string_view text) const;
-  // The id of `left` + `right`, without putting the string together.
-  std::optional<TokenId> find(std::string_view left, std::string_view right) const;
 
  private:
   const std::vector<std::string>* tokens_ = nullptr;

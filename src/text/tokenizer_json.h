@@ -13,7 +13,7 @@ namespace sparkx {
 // component.
 TokenizerDescription parse_tokenizer_json(std::string_view text, std::string_view what);
 
-// Takes bos_token, eos_token, pad_token and unk_token from a tokenizer_config.json: strings or objects with `content`.
+// Takes bos_token, eos_token and pad_token from a tokenizer_config.json: strings or objects with `content`.
 // Throws Error{corrupt} when one of them is not in the vocabulary.
 void apply_tokenizer_config(TokenizerDescription& description, std::string_view text, std::string_view what);
 

@@ -1,0 +1,322 @@
+#include "text/tokenizer_json.h"
+
+#include <algorithm>
+#include <initializer_list>
+#include <string>
+#include <utility>
+
+#include "core/error.h"
+#include "core/file.h"
+#include "core/json.h"
+
+namespace sparkx {
+namespace {
+
+constexpr std::uint64_t kMaxFileBytes = std::uint64_t{1} << 28;
+
+class Reader {
+ public:
+  explicit Reader(std::string_view what) : what_(what) { out_.source = what; }
+
+  TokenizerDescription read(json::Value root) {
+    expect_object(root, "the document");
+    only_keys(root, "the document",
+              {"version", "truncation", "padding", "added_tokens", "normalizer", "pre_tokenizer", "post_processor",
+               "decoder", "model"});
+    if (const json::Value* version = root.find("version"); version && !(*version == json::Value("1.0"))) {
+      unsupported("version", "is {}; sparkx supports \"1.0\"", json::print(*version));
+    }
+    for (const std::string_view key : {"truncation", "padding"}) {
+      const json::Value* value = root.find(key);
+      if (value && !value->is_null()) out_.warnings.push_back(fmt::format("{}: \"{}\" is left aside", what_, key));
+    }
+    read_normalizer(root.find("normalizer"));
+    read_pre_tokenizer(member(root, "", "pre_tokenizer"), "pre_tokenizer");
+    if (out_.pre_tokenizer.empty() || out_.pre_tokenizer.back().kind != PreTokenizerStep::Kind::byte_level) {
+      unsupported("pre_tokenizer", "does not end with ByteLevel");
+    }
+    if (const json::Value* post = root.find("post_processor"); post && !post->is_null()) {
+      read_byte_level(*post, "post_processor");
+    }
+    read_byte_level(member(root, "", "decoder"), "decoder");
+    read_model(*find_mutable(root, "model"));
+    if (const json::Value* added = root.find("added_tokens")) read_added_tokens(*added);
+    return std::move(out_);
+  }
+
+ private:
+  template <typename... Args>
+  [[noreturn]] void unsupported(std::string_view field, fmt::format_string<Args...> format, Args&&... args) const {
+    throw_error(ErrorCode::unsupported, "{}: {} {}", what_, field, fmt::format(format, std::forward<Args>(args)...));
+  }
+  template <typename... Args>
+  [[noreturn]] void corrupt(std::string_view field, fmt::format_string<Args...> format, Args&&... args) const {
+    throw_error(ErrorCode::corrupt, "{}: {} {}", what_, field, fmt::format(format, std::forward<Args>(args)...));
+  }
+
+  void expect_object(const json::Value& value, std::string_view field) const {
+    if (!value.is_object()) corrupt(field, "is of type {}; expected an object", value.type_name());
+  }
+
+  // A key that sparkx does not know may change the result.
+  void only_keys(const json::Value& object, std::string_view field,
+                 std::initializer_list<std::string_view> known) const {
+    for (const json::Member& member : object.as_object()) {
+      if (std::find(known.begin(), known.end(), member.first) == known.end()) {
+        unsupported(field, "has the option \"{}\", which sparkx does not know", member.first);
+      }
+    }
+  }
+
+  static std::string join(std::string_view field, std::string_view key) {
+    return field.empty() ? std::string(key) : fmt::format("{}.{}", field, key);
+  }
+
+  const json::Value& member(const json::Value& object, std::string_view field, std::string_view key) const {
+    const json::Value* value = object.find(key);
+    if (!value || value->is_null()) corrupt(join(field, key), "is missing");
+    return *value;
+  }
+
+  json::Value* find_mutable(json::Value& object, std::string_view key) const {
+    for (json::Member& member : object.as_object()) {
+      if (member.first == key) return &member.second;
+    }
+    corrupt(key, "is missing");
+  }
+
+  const std::string& string_member(const json::Value& object, std::string_view field, std::string_view key) const {
+    const json::Value& value = member(object, field, key);
+    if (!value.is_string()) corrupt(join(field, key), "is of type {}; expected a string", value.type_name());
+    return value.as_string();
+  }
+
+  bool bool_member(const json::Value& object, std::string_view field, std::string_view key, bool otherwise) const {
+    const json::Value* value = object.find(key);
+    if (!value || value->is_null()) return otherwise;
+    if (!value->is_bool()) corrupt(join(field, key), "is of type {}; expected a boolean", value->type_name());
+    return value->as_bool();
+  }
+
+  std::int64_t integer(const json::Value& value, std::string_view field) const {
+    // 18 digits fit, and no id has more.
+    if (!value.is_integer() || value.as_number().text.size() > 18)
+      corrupt(field, "is {}; expected an id", json::print(value));
+    return value.as_int64();
+  }
+
+  void read_normalizer(const json::Value* normalizer) const {
+    if (!normalizer || normalizer->is_null()) return;
+    expect_object(*normalizer, "normalizer");
+    const std::string& type = string_member(*normalizer, "normalizer", "type");
+    if (type != "Sequence") unsupported("normalizer", "{} is not supported", type);
+    only_keys(*normalizer, "normalizer", {"type", "normalizers"});
+    const json::Value& list = member(*normalizer, "normalizer", "normalizers");
+    if (!list.is_array()) corrupt("normalizer.normalizers", "is of type {}; expected an array", list.type_name());
+    for (const json::Value& entry : list.as_array()) read_normalizer(&entry);
+  }
+
+  void read_pre_tokenizer(const json::Value& step, const std::string& field) {
+    expect_object(step, field);
+    const std::string& type = string_member(step, field, "type");
+    if (!out_.pre_tokenizer.empty() && out_.pre_tokenizer.back().kind == PreTokenizerStep::Kind::byte_level) {
+      unsupported(field, "{} after ByteLevel is not supported", type);
+    }
+    if (type == "Sequence") {
+      only_keys(step, field, {"type", "pretokenizers"});
+      const json::Value& list = member(step, field, "pretokenizers");
+      if (!list.is_array()) corrupt(join(field, "pretokenizers"), "is of type {}; expected an array", list.type_name());
+      for (std::size_t i = 0; i < list.as_array().size(); ++i) {
+        read_pre_tokenizer(list.as_array()[i], fmt::format("{}.pretokenizers[{}]", field, i));
+      }
+    } else if (type == "Split") {
+      read_split(step, field);
+    } else if (type == "Digits") {
+      only_keys(step, field, {"type", "individual_digits"});
+      out_.pre_tokenizer.push_back({.kind = PreTokenizerStep::Kind::digits,
+                                    .pattern = "",
+                                    .individual_digits = bool_member(step, field, "individual_digits", false)});
+    } else if (type == "ByteLevel") {
+      read_byte_level(step, field);
+      if (bool_member(step, field, "add_prefix_space", true))
+        unsupported(field, "ByteLevel with add_prefix_space is not supported");
+      out_.pre_tokenizer.push_back({.kind = PreTokenizerStep::Kind::byte_level,
+                                    .pattern = "",
+                                    .with_pattern = bool_member(step, field, "use_regex", true)});
+    } else {
+      unsupported(field, "{} is not supported", type);
+    }
+  }
+
+  void read_split(const json::Value& step, const std::string& field) {
+    only_keys(step, field, {"type", "pattern", "behavior", "invert"});
+    const json::Value& pattern = member(step, field, "pattern");
+    if (!pattern.is_object() || pattern.as_object().size() != 1) corrupt(join(field, "pattern"), "is not one pattern");
+    const auto& [kind, text] = pattern.as_object()[0];
+    if (kind != "Regex") unsupported(join(field, "pattern"), "of kind \"{}\" is not supported", kind);
+    if (!text.is_string()) corrupt(join(field, "pattern"), "is of type {}; expected a string", text.type_name());
+    if (const std::string& behavior = string_member(step, field, "behavior"); behavior != "Isolated") {
+      unsupported(join(field, "behavior"), "is \"{}\"; sparkx supports \"Isolated\"", behavior);
+    }
+    if (bool_member(step, field, "invert", false)) unsupported(join(field, "invert"), "is not supported");
+    out_.pre_tokenizer.push_back({.kind = PreTokenizerStep::Kind::split, .pattern = text.as_string()});
+  }
+
+  // As a post-processor or decoder its options touch offsets only.
+  void read_byte_level(const json::Value& component, const std::string& field) const {
+    expect_object(component, field);
+    const std::string& type = string_member(component, field, "type");
+    if (type != "ByteLevel") unsupported(field, "{} is not supported", type);
+    only_keys(component, field, {"type", "add_prefix_space", "trim_offsets", "use_regex"});
+  }
+
+  void read_model(json::Value& model) {
+    expect_object(model, "model");
+    if (const std::string& type = string_member(model, "model", "type"); type != "BPE") {
+      unsupported("model", "{} is not supported", type);
+    }
+    only_keys(model, "model",
+              {"type", "dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk",
+               "byte_fallback", "ignore_merges", "vocab", "merges"});
+    const json::Value* dropout = model.find("dropout");
+    if (dropout && !dropout->is_null() && !(dropout->is_number() && dropout->as_double() == 0.0)) {
+      unsupported("model.dropout", "is {}; sparkx supports null", json::print(*dropout));
+    }
+    for (const std::string_view key : {"continuing_subword_prefix", "end_of_word_suffix"}) {
+      const json::Value* value = model.find(key);
+      if (value && !value->is_null() && !(*value == json::Value(""))) {
+        unsupported(join("model", key), "is {}; sparkx supports null", json::print(*value));
+      }
+    }
+    if (bool_member(model, "model", "byte_fallback", false)) unsupported("model.byte_fallback", "is not supported");
+    out_.fuse_unknown = bool_member(model, "model", "fuse_unk", false);
+    out_.ignore_merges = bool_member(model, "model", "ignore_merges", false);
+
+    read_vocabulary(*find_mutable(model, "vocab"));
+    const TokenIndex index(out_.tokens, what_);
+    if (const json::Value* unknown = model.find("unk_token"); unknown && !unknown->is_null()) {
+      const std::string& text = string_member(model, "model", "unk_token");
+      out_.unknown = index.find(text);
+      if (!out_.unknown) corrupt("model.unk_token", "\"{}\" is not in the vocabulary", text);
+    }
+    read_merges(member(model, "model", "merges"), index);
+  }
+
+  void read_vocabulary(json::Value& vocabulary) {
+    expect_object(vocabulary, "model.vocab");
+    json::Object& entries = vocabulary.as_object();
+    std::vector<bool> taken(entries.size());
+    out_.tokens.resize(entries.size());
+    for (json::Member& entry : entries) {
+      const std::int64_t id = integer(entry.second, "model.vocab");
+      if (id < 0 || static_cast<std::uint64_t>(id) >= entries.size()) {
+        corrupt("model.vocab", "gives \"{}\" the id {}, but has {} entries; ids must be without holes", entry.first, id,
+                entries.size());
+      }
+      const auto i = static_cast<std::size_t>(id);
+      if (taken[i]) corrupt("model.vocab", "gives id {} to \"{}\" and to \"{}\"", id, out_.tokens[i], entry.first);
+      taken[i] = true;
+      out_.tokens[i] = std::move(entry.first);
+    }
+  }
+
+  void read_merges(const json::Value& merges, const TokenIndex& index) {
+    if (!merges.is_array()) corrupt("model.merges", "is of type {}; expected an array", merges.type_name());
+    out_.merges.reserve(merges.as_array().size());
+    for (const json::Value& merge : merges.as_array()) {
+      std::string_view left, right;
+      if (merge.is_array() && merge.as_array().size() == 2 && merge.as_array()[0].is_string() &&
+          merge.as_array()[1].is_string()) {
+        left = merge.as_array()[0].as_string();
+        right = merge.as_array()[1].as_string();
+      } else if (merge.is_string() && std::count(merge.as_string().begin(), merge.as_string().end(), ' ') == 1) {
+        const std::string_view text = merge.as_string();
+        left = text.substr(0, text.find(' '));
+        right = text.substr(text.find(' ') + 1);
+      } else {
+        corrupt("model.merges", "has the entry {} at {}; expected \"left right\" or a pair of strings",
+                json::print(merge), out_.merges.size());
+      }
+      const auto token = [&](std::string_view text) {
+        const std::optional<TokenId> id = index.find(text);
+        if (!id)
+          corrupt("model.merges", "entry {} names \"{}\", which is not in the vocabulary", out_.merges.size(), text);
+        return *id;
+      };
+      out_.merges.emplace_back(token(left), token(right));
+    }
+  }
+
+  void read_added_tokens(const json::Value& list) {
+    if (list.is_null()) return;
+    if (!list.is_array()) corrupt("added_tokens", "is of type {}; expected an array", list.type_name());
+    const std::size_t ordinary = out_.tokens.size();
+    const std::vector<std::string> vocabulary = out_.tokens;
+    const TokenIndex index(vocabulary, what_);
+    for (std::size_t i = 0; i < list.as_array().size(); ++i) {
+      const json::Value& entry = list.as_array()[i];
+      const std::string field = fmt::format("added_tokens[{}]", i);
+      expect_object(entry, field);
+      only_keys(entry, field, {"id", "content", "single_word", "lstrip", "rstrip", "normalized", "special"});
+      AddedTokenDescription token;
+      token.content = string_member(entry, field, "content");
+      token.special = bool_member(entry, field, "special", false);
+      token.lstrip = bool_member(entry, field, "lstrip", false);
+      token.rstrip = bool_member(entry, field, "rstrip", false);
+      token.single_word = bool_member(entry, field, "single_word", false);
+      token.normalized = bool_member(entry, field, "normalized", !token.special);
+      const std::int64_t id = integer(member(entry, field, "id"), join(field, "id"));
+      // A token that the vocabulary lacks gets the next free id, whatever the file says; so the file must say that.
+      const std::int64_t expected = index.find(token.content).value_or(static_cast<TokenId>(out_.tokens.size()));
+      if (id != expected) {
+        corrupt(join(field, "id"), "is {} for \"{}\"; expected {}{}", id, token.content, expected,
+                expected < static_cast<std::int64_t>(ordinary) ? " as in model.vocab" : ", the next id without a hole");
+      }
+      token.id = static_cast<TokenId>(id);
+      if (expected >= static_cast<std::int64_t>(ordinary)) out_.tokens.push_back(token.content);
+      out_.added_tokens.push_back(std::move(token));
+    }
+  }
+
+  std::string what_;
+  TokenizerDescription out_;
+};
+
+}  // namespace
+
+TokenizerDescription parse_tokenizer_json(std::string_view text, std::string_view what) {
+  return Reader(what).read(json::parse(text, what));
+}
+
+void apply_tokenizer_config(TokenizerDescription& description, std::string_view text, std::string_view what) {
+  const json::Value config = json::parse(text, what);
+  if (!config.is_object()) {
+    throw_error(ErrorCode::corrupt, "{}: the document is of type {}; expected an object", what, config.type_name());
+  }
+  const TokenIndex index(description.tokens, what);
+  const std::pair<std::string_view, std::optional<TokenId>&> fields[] = {
+      {"bos_token", description.bos}, {"eos_token", description.eos}, {"pad_token", description.pad}};
+  for (const auto& [key, id] : fields) {
+    const json::Value* value = config.find(key);
+    if (value && value->is_object()) value = value->find("content");
+    if (!value || value->is_null()) continue;
+    if (!value->is_string()) {
+      throw_error(ErrorCode::corrupt, "{}: {} is of type {}; expected a string", what, key, value->type_name());
+    }
+    id = index.find(value->as_string());
+    if (!id) throw_error(ErrorCode::corrupt, "{}: {} \"{}\" is not in the vocabulary", what, key, value->as_string());
+  }
+}
+
+TokenizerDescription read_tokenizer(const std::filesystem::path& folder) {
+  const std::filesystem::path file = folder / "tokenizer.json";
+  TokenizerDescription description =
+      parse_tokenizer_json(ByteSource::open(file).read_all(kMaxFileBytes), file.string());
+  const std::filesystem::path config = folder / "tokenizer_config.json";
+  if (std::filesystem::exists(config)) {
+    apply_tokenizer_config(description, ByteSource::open(config).read_all(kMaxFileBytes), config.string());
+  }
+  return description;
+}
+
+}  // namespace sparkx
