@@ -92,7 +92,10 @@ bool KvCache::reserve(KvSequence& sequence, std::int64_t tokens, std::int64_t ch
     if (block != kNoBlock) blocks.push_back(block);
     return block != kNoBlock;
   };
-  bool enough = true;
+  // Looked at first: blocks that a pool has once made do not go to the other one.
+  auto missing_full = std::max<std::int64_t>(0, blocks - had_full);
+  auto missing_sliding = std::max<std::int64_t>(0, needed - held);
+  if (full_.bytes_for(missing_full) + sliding_.bytes_for(missing_sliding) > budget_.left) return false;
   try {
     sequence.full.reserve(blocks);
     sequence.sliding.reserve(blocks);
@@ -100,9 +103,11 @@ bool KvCache::reserve(KvSequence& sequence, std::int64_t tokens, std::int64_t ch
   } catch (const std::bad_alloc&) {
     return false;
   }
+  bool enough = true;
   while (enough && static_cast<std::int64_t>(sequence.full.size()) < blocks) enough = take(full_, sequence.full);
-  while (enough && held + static_cast<std::int64_t>(sequence.spare.size()) < needed)
+  while (enough && static_cast<std::int64_t>(sequence.spare.size()) < missing_sliding) {
     enough = take(sliding_, sequence.spare);
+  }
   if (enough) return true;
 
   finish(sequence);

@@ -36,7 +36,11 @@ class BlockPool {
   // A block with one reference and whatever its last holder left in it; kNoBlock when the budget is used up or the
   // system has no memory.
   BlockId acquire();
-  bool exhausted() const { return free_.empty() && budget_.left < block_bytes_; }
+  // What so many blocks would take from the budget, beside those that are free.
+  std::size_t bytes_for(std::int64_t blocks) const {
+    std::int64_t fresh = blocks - static_cast<std::int64_t>(free_.size());
+    return fresh > 0 ? fresh * block_bytes_ : 0;
+  }
   void add_reference(BlockId block) { ++references_[block]; }
   void release(BlockId block);
 
@@ -79,7 +83,7 @@ class KvCache {
   KvCache& operator=(const KvCache&) = delete;
 
   // Whether a sequence could have a first block.
-  bool has_room() const { return !full_.exhausted() && !sliding_.exhausted(); }
+  bool has_room() const { return full_.bytes_for(1) + sliding_.bytes_for(1) <= budget_.left; }
 
   // Reserves what `tokens` further positions need when they are placed in chunks of at most `chunk`. False, and nothing
   // changed, when there are not enough blocks.

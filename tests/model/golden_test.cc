@@ -1,0 +1,67 @@
+// Logits against golden ones from independent float64 implementations (docs/exactness.md has the table).
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <string>
+
+#include "formats/checkpoint.h"
+#include "kernels/kernels.h"
+#include "support/model_runs.h"
+#include "support/oracle.h"
+#include "support/safetensors_files.h"
+
+namespace sparkx {
+namespace {
+
+using testing::Logits;
+
+struct GoldenCase {
+  const char* name;
+  double bound;  // relative root mean square of all logits
+};
+
+void check_golden(const std::filesystem::path& folder, double bound) {
+  testing::StoredTensors golden = testing::read_safetensors(folder / "golden.safetensors");
+  auto tokens = golden.at("tokens").as<TokenId>();
+  LoadOptions options;
+  options.kv_kind = kernels::KvKind::float32;
+  auto model = load_model(Checkpoint::open(folder), options);
+  Logits logits = testing::run(*model, tokens, 512);
+  double error = testing::relative_rms(logits, golden.at("logits").as<float>());
+  std::printf("%-20s %5zu positions   relative rms %.2e   (%s)\n", folder.filename().c_str(), tokens.size(), error,
+              model->info().weights.c_str());
+  EXPECT_LE(error, bound);
+}
+
+class CommittedGolden : public ::testing::TestWithParam<GoldenCase> {};
+
+TEST_P(CommittedGolden, LogitsAgree) {
+  check_golden(std::filesystem::path(SPARKX_SOURCE_DIR) / "tests/data/model" / GetParam().name, GetParam().bound);
+}
+
+std::string case_name(const ::testing::TestParamInfo<GoldenCase>& info) {
+  std::string name = info.param.name;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(, CommittedGolden,
+                         ::testing::Values(GoldenCase{"tied-bf16", 5e-6}, GoldenCase{"untied-biased-f32", 5e-6}),
+                         case_name);
+
+class OracleGolden : public ::testing::TestWithParam<GoldenCase> {};
+
+TEST_P(OracleGolden, LogitsAgree) {
+  SPARKX_NEEDS_ORACLE();
+  check_golden(testing::oracle_dir() / GetParam().name, GetParam().bound);
+}
+
+INSTANTIATE_TEST_SUITE_P(, OracleGolden,
+                         ::testing::Values(GoldenCase{"tied-f32", 5e-6}, GoldenCase{"untied-biased-f32", 5e-6},
+                                           GoldenCase{"window512-f32", 2e-5}, GoldenCase{"sharded-bf16", 5e-6},
+                                           GoldenCase{"tied-f16", 5e-6}, GoldenCase{"quant-source-bf16", 5e-6}),
+                         case_name);
+
+}  // namespace
+}  // namespace sparkx
