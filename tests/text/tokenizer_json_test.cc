@@ -1,0 +1,200 @@
+#include "text/tokenizer_json.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "core/json.h"
+#include "support/errors.h"
+#include "support/oracle.h"
+#include "support/temp_dir.h"
+#include "text/byte_level.h"
+#include "text/tokenizer.h"
+
+namespace sparkx {
+namespace {
+
+using testing::error_of;
+
+std::string all_bytes() {
+  std::string entries;
+  for (int byte = 0; byte < 256; ++byte) {
+    const char text = static_cast<char>(byte);
+    entries +=
+        json::print(json::Value(bytes_to_token_text(std::string_view(&text, 1)))) + ":" + std::to_string(byte) + ",";
+  }
+  return entries;
+}
+
+// A valid file; `from` is replaced by `to`, which must change it.
+std::string file_with(std::string_view from = "", std::string_view to = "") {
+  std::string text = R"({"version":"1.0","truncation":null,"padding":null,
+"added_tokens":[{"id":257,"content":"<think>","single_word":false,"lstrip":false,"rstrip":false,"normalized":false,"special":true}],
+"normalizer":null,
+"pre_tokenizer":{"type":"Sequence","pretokenizers":[{"type":"Split","pattern":{"Regex":"a+"},"behavior":"Isolated","invert":false},
+{"type":"Digits","individual_digits":true},{"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":false}]},
+"post_processor":{"type":"ByteLevel","add_prefix_space":true,"trim_offsets":false,"use_regex":true},
+"decoder":{"type":"ByteLevel"},
+"model":{"type":"BPE","dropout":null,"unk_token":null,"continuing_subword_prefix":null,"end_of_word_suffix":null,"fuse_unk":false,
+"byte_fallback":false,"ignore_merges":false,"vocab":{)" +
+                     all_bytes() + R"("ab":256},"merges":[["a","b"]]}})";
+  if (from.empty()) return text;
+  const std::size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return text.replace(at, from.size(), to);
+}
+
+TEST(TokenizerJson, ReadsEveryPart) {
+  const TokenizerDescription description = parse_tokenizer_json(file_with(), "t.json");
+  ASSERT_EQ(description.tokens.size(), 258u);
+  EXPECT_EQ(description.tokens[0x20], "Ġ");
+  EXPECT_EQ(description.tokens[257], "<think>");
+  EXPECT_EQ(description.merges, (std::vector<std::pair<TokenId, TokenId>>{{'a', 'b'}}));
+  EXPECT_EQ(description.added_tokens,
+            (std::vector<AddedTokenDescription>{{.id = 257, .content = "<think>", .special = true}}));
+  EXPECT_EQ(
+      description.pre_tokenizer,
+      (std::vector<PreTokenizerStep>{{.kind = PreTokenizerStep::Kind::split, .pattern = "a+"},
+                                     {.kind = PreTokenizerStep::Kind::digits, .pattern = "", .individual_digits = true},
+                                     {.kind = PreTokenizerStep::Kind::byte_level, .pattern = ""}}));
+  EXPECT_TRUE(description.warnings.empty());
+  EXPECT_EQ(description.unknown, std::nullopt);
+}
+
+TEST(TokenizerJson, OtherSpellingsOfTheSameAreRead) {
+  const TokenizerDescription expected = parse_tokenizer_json(file_with(), "t.json");
+  const std::pair<const char*, const char*> changes[] = {
+      {R"([["a","b"]])", R"(["a b"])"},
+      {R"("normalizer":null)", R"("normalizer":{"type":"Sequence","normalizers":[]})"},
+      {R"("post_processor":{"type":"ByteLevel","add_prefix_space":true,"trim_offsets":false,"use_regex":true})",
+       R"("post_processor":null)"},
+      {R"("dropout":null)", R"("dropout":0.0)"},
+      {R"("end_of_word_suffix":null)", R"("end_of_word_suffix":"")"},
+      {R"(,"ignore_merges":false)", ""},
+  };
+  for (const auto& [from, to] : changes) {
+    const TokenizerDescription description = parse_tokenizer_json(file_with(from, to), "t.json");
+    EXPECT_EQ(description.merges, expected.merges) << to;
+    EXPECT_EQ(description.pre_tokenizer, expected.pre_tokenizer) << to;
+    EXPECT_EQ(description.tokens, expected.tokens) << to;
+  }
+}
+
+TEST(TokenizerJson, TruncationAndPaddingAreLeftAsideWithAWarning) {
+  const TokenizerDescription description =
+      parse_tokenizer_json(file_with(R"("truncation":null)", R"("truncation":{"max_length":8})"), "t.json");
+  EXPECT_EQ(description.warnings, (std::vector<std::string>{"t.json: \"truncation\" is left aside"}));
+}
+
+struct Refusal {
+  const char* from;
+  const char* to;
+  const char* message;
+};
+
+TEST(TokenizerJson, RefusesByNameWhatItDoesNotKnow) {
+  const Refusal refusals[] = {
+      {R"("normalizer":null)", R"("normalizer":{"type":"NFC"})", "normalizer NFC is not supported"},
+      {R"("normalizer":null)", R"("normalizer":{"type":"Sequence","normalizers":[{"type":"Lowercase"}]})",
+       "normalizer Lowercase is not supported"},
+      {R"({"type":"Digits","individual_digits":true})", R"({"type":"Metaspace"})",
+       "pre_tokenizer.pretokenizers[1] Metaspace is not supported"},
+      {R"("post_processor":{"type":"ByteLevel")", R"("post_processor":{"type":"TemplateProcessing")",
+       "post_processor TemplateProcessing is not supported"},
+      {R"("decoder":{"type":"ByteLevel"})", R"("decoder":{"type":"WordPiece"})", "decoder WordPiece is not supported"},
+      {R"("model":{"type":"BPE")", R"("model":{"type":"Unigram")", "model Unigram is not supported"},
+      {R"("dropout":null)", R"("dropout":0.1)", "model.dropout is 0.1; sparkx supports null"},
+      {R"("byte_fallback":false)", R"("byte_fallback":true)", "model.byte_fallback is not supported"},
+      {R"("continuing_subword_prefix":null)", R"("continuing_subword_prefix":"##")",
+       "model.continuing_subword_prefix is \"##\"; sparkx supports null"},
+      {R"("fuse_unk":false)", R"("fuse_unk":false,"novelty":1)",
+       "model has the option \"novelty\", which sparkx does not know"},
+      {R"("version":"1.0")", R"("version":"2.0")", "version is \"2.0\"; sparkx supports \"1.0\""},
+      {R"("padding":null)", R"("padding":null,"extra":1)",
+       "the document has the option \"extra\", which sparkx does not know"},
+      {R"("behavior":"Isolated")", R"("behavior":"Removed")",
+       "pretokenizers[0].behavior is \"Removed\"; sparkx supports \"Isolated\""},
+      {R"("invert":false)", R"("invert":true)", "pretokenizers[0].invert is not supported"},
+      {R"({"Regex":"a+"})", R"({"String":"a"})", "pretokenizers[0].pattern of kind \"String\" is not supported"},
+      {R"("add_prefix_space":false)", R"("add_prefix_space":true)", "ByteLevel with add_prefix_space is not supported"},
+      {R"("use_regex":false}])", R"("use_regex":false},{"type":"Digits","individual_digits":true}])",
+       "Digits after ByteLevel is not supported"},
+      {R"(,{"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":false}])", "]",
+       "pre_tokenizer does not end with ByteLevel"},
+  };
+  for (const Refusal& refusal : refusals) {
+    std::string from = refusal.from;
+    if (from[0] == ',') from.insert(1, "");
+    std::string file = file_with();
+    // The one place where a line break stands between list entries.
+    const std::size_t at = file.find(from);
+    if (at == std::string::npos) from.insert(1, "\n");
+    const std::string error = error_of([&] { parse_tokenizer_json(file_with(from, refusal.to), "t.json"); });
+    EXPECT_EQ(error.find("unsupported: t.json: "), 0u) << error;
+    EXPECT_NE(error.find(refusal.message), std::string::npos) << refusal.to << "\n" << error;
+  }
+}
+
+TEST(TokenizerJson, NamesWhatContradictsItself) {
+  const Refusal refusals[] = {
+      {R"("ab":256)", R"("ab":300)",
+       "model.vocab gives \"ab\" the id 300, but has 257 entries; ids must be without holes"},
+      {R"("ab":256)", R"("ab":97)", "model.vocab gives id 97 to \"a\" and to \"ab\""},
+      {R"("ab":256)", R"("ab":-1)", "the id -1"},
+      {R"("ab":256)", R"("ab":"256")", "model.vocab is \"256\"; expected an id"},
+      {R"("ab":256)", R"("ab":99999999999999999999999)", "model.vocab is 99999999999999999999999; expected an id"},
+      {R"([["a","b"]])", R"([["a","xyz"]])", "model.merges entry 0 names \"xyz\", which is not in the vocabulary"},
+      {R"([["a","b"]])", R"(["a b c"])", "model.merges has the entry \"a b c\" at 0"},
+      {R"([["a","b"]])", R"([["a"]])", "model.merges has the entry [\"a\"] at 0"},
+      {R"([["a","b"]])", R"({})", "model.merges is of type object; expected an array"},
+      {R"("unk_token":null)", R"("unk_token":"<unk>")", "model.unk_token \"<unk>\" is not in the vocabulary"},
+      {R"("id":257)", R"("id":258)",
+       "added_tokens[0].id is 258 for \"<think>\"; expected 257, the next id without a hole"},
+      {R"("content":"<think>")", R"("content":"ab")",
+       "added_tokens[0].id is 257 for \"ab\"; expected 256 as in model.vocab"},
+      {R"("content":"<think>")", R"("content":5)", "added_tokens[0].content is of type number; expected a string"},
+      {R"("decoder":{"type":"ByteLevel"},)", "", "decoder is missing"},
+      {R"("lstrip":false)", R"("lstrip":1)", "added_tokens[0].lstrip is of type number; expected a boolean"},
+  };
+  for (const Refusal& refusal : refusals) {
+    const std::string error = error_of([&] { parse_tokenizer_json(file_with(refusal.from, refusal.to), "t.json"); });
+    EXPECT_EQ(error.find("corrupt: t.json: "), 0u) << error;
+    EXPECT_NE(error.find(refusal.message), std::string::npos) << refusal.to << "\n" << error;
+  }
+}
+
+TEST(TokenizerConfig, GivesTheSpecialTokens) {
+  TokenizerDescription description = parse_tokenizer_json(file_with(), "t.json");
+  apply_tokenizer_config(
+      description, R"({"bos_token":{"content":"<think>"},"eos_token":"ab","pad_token":null,"other":[1]})", "c.json");
+  EXPECT_EQ(description.bos, TokenId{257});
+  EXPECT_EQ(description.eos, TokenId{256});
+  EXPECT_EQ(description.pad, std::nullopt);
+  EXPECT_EQ(error_of([&] { apply_tokenizer_config(description, R"({"pad_token":"nowhere"})", "c.json"); }),
+            "corrupt: c.json: pad_token \"nowhere\" is not in the vocabulary");
+  EXPECT_EQ(error_of([&] { apply_tokenizer_config(description, R"({"pad_token":7})", "c.json"); }),
+            "corrupt: c.json: pad_token is of type number; expected a string");
+}
+
+TEST(ReadTokenizer, TakesBothFilesOfAFolder) {
+  const testing::TempDir dir;
+  dir.write("tokenizer.json", file_with());
+  EXPECT_EQ(read_tokenizer(dir.path()).bos, std::nullopt);
+  dir.write("tokenizer_config.json", R"({"bos_token":"ab"})");
+  EXPECT_EQ(read_tokenizer(dir.path()).bos, TokenId{256});
+  EXPECT_EQ(error_of([&] { read_tokenizer(dir / "absent"); }).find("not_found: "), 0u);
+}
+
+TEST(ReadTokenizer, ReadsTheOraclesCheckpoint) {
+  SPARKX_NEEDS_ORACLE();
+  const Tokenizer tokenizer(read_tokenizer(testing::oracle_dir() / "tied-f32"));
+  EXPECT_EQ(tokenizer.vocab_size(), 512);
+  EXPECT_EQ(tokenizer.bos(), TokenId{0});
+  EXPECT_EQ(tokenizer.eos(), TokenId{1});
+  EXPECT_EQ(tokenizer.pad(), TokenId{2});
+  EXPECT_EQ(tokenizer.unknown(), TokenId{5});
+  EXPECT_EQ(tokenizer.encode("<｜start▁of▁sentence｜><|User|></tool_call>"), (std::vector<TokenId>{0, 500, 511}));
+}
+
+}  // namespace
+}  // namespace sparkx
