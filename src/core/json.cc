@@ -109,15 +109,17 @@ std::vector<Stretch> mask_large_numbers(std::string& text) {
       }
       ++i;
     } else if (text[i] == '-' || is_digit(text[i])) {
-      const std::size_t length = number_length(std::string_view(text).substr(i));
-      const std::string_view number = std::string_view(text).substr(i, length);
-      if (length > 300 || number.find_first_of("eE") != number.npos) {
+      // All that could belong to a number. Where that is more than one number, it is none, and its error is found
+      // later.
+      const std::size_t run_end = std::min(text.find_first_not_of("0123456789+-.eE", i), text.size());
+      const std::string_view run = std::string_view(text).substr(i, run_end - i);
+      if (number_length(run) == run.size() && (run.size() > 300 || run.find_first_of("eE") != run.npos)) {
+        masked.push_back({i, run.size()});
         text[i] = '0';
-        std::fill_n(text.begin() + static_cast<std::ptrdiff_t>(i) + 1, length - 1, ' ');
-        masked.push_back({i, length});
+        std::fill(text.begin() + static_cast<std::ptrdiff_t>(i) + 1,
+                  text.begin() + static_cast<std::ptrdiff_t>(run_end), ' ');
       }
-      const std::size_t run_end = text.find_first_not_of("0123456789+-.eE", i);  // past a malformed number as a whole
-      i = length > 0 ? i + length : std::min(run_end, text.size());
+      i = run_end;
     } else {
       ++i;
     }
