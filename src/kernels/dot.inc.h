@@ -10,7 +10,6 @@
 #pragma once
 
 #include "kernels/kernels.h"
-#include "kernels/simd/unroll.h"
 
 namespace sparkx::kernels {
 namespace {

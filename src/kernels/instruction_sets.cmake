@@ -1,8 +1,10 @@
 # Flags for the tables of kernels/tables/. Only these files are compiled for more than the baseline of the platform; each
 # holds nothing but internal functions and one constant, so that no code of theirs can stand in for another file's.
 set(kernel_flags -fno-math-errno) # a square root is one instruction
-set_source_files_properties(kernels/math.cc kernels/tables/reference.cc kernels/tables/emulated512.cc
+set_source_files_properties(kernels/math.cc kernels/tables/reference.cc
   PROPERTIES COMPILE_OPTIONS "${kernel_flags}")
+# For tests only: quick to compile in a release build, quick enough to run in a debug build.
+set_source_files_properties(kernels/tables/emulated512.cc PROPERTIES COMPILE_OPTIONS "${kernel_flags};-O2")
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
   set_source_files_properties(kernels/tables/avx2.cc
     PROPERTIES COMPILE_OPTIONS "${kernel_flags};-mavx2;-mfma;-mf16c")

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "kernels/simd/bits.h"
+#include "core/bfloat16.h"
 
 namespace sparkx::kernels {
 
@@ -17,15 +17,15 @@ float widen(const std::byte* p) {
   } else {
     std::uint16_t value;
     std::memcpy(&value, p, sizeof value);
-    return kind == WeightKind::bfloat16 ? widen_bfloat16(value) : widen_float16(value);
+    return kind == WeightKind::bfloat16 ? bfloat16_to_float(value) : float16_to_float(value);
   }
 }
 
 template <WeightKind kind>
 auto narrow(float value) {
   if constexpr (kind == WeightKind::float32) return value;
-  if constexpr (kind == WeightKind::bfloat16) return round_to_bfloat16(value);
-  if constexpr (kind == WeightKind::float16) return round_to_float16(value);
+  if constexpr (kind == WeightKind::bfloat16) return float_to_bfloat16(value);
+  if constexpr (kind == WeightKind::float16) return float_to_float16(value);
 }
 
 // Where column k of lane 0 lies in a panel, in elements, and how far apart lanes are.

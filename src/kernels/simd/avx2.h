@@ -104,6 +104,9 @@ template <int count>
 inline I32x16 shift_right_arithmetic(I32x16 a) {
   return {_mm256_srai_epi32(a.low, count), _mm256_srai_epi32(a.high, count)};
 }
+inline F32x16 to_float(I32x16 a) {
+  return {_mm256_cvtepi32_ps(a.low), _mm256_cvtepi32_ps(a.high)};
+}
 inline I32x16 lane_numbers() {
   return {_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), _mm256_setr_epi32(8, 9, 10, 11, 12, 13, 14, 15)};
 }

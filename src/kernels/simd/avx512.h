@@ -104,6 +104,9 @@ template <int count>
 inline I32x16 shift_right_arithmetic(I32x16 a) {
   return {_mm512_srai_epi32(a.all, count)};
 }
+inline F32x16 to_float(I32x16 a) {
+  return {_mm512_cvtepi32_ps(a.all)};
+}
 inline I32x16 lane_numbers() {
   return {_mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)};
 }

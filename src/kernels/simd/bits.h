@@ -1,4 +1,6 @@
-// The bits of single floats, and the 16-bit kinds by integers: exact widening, rounding to nearest even. NaN stays NaN.
+// Single floats as the kernels need them: their bits, exact widening of the 16-bit kinds, rounding to bfloat16 (nearest
+// even, NaN stays NaN). The same as in core/bfloat16.h, but with internal linkage, for files that are compiled for more
+// than the baseline.
 #pragma once
 
 #include <cstdint>
@@ -28,21 +30,6 @@ inline std::uint16_t round_to_bfloat16(float value) {
   const std::uint32_t bits = float_bits(value);
   if ((bits & 0x7fffffff) > 0x7f800000) return static_cast<std::uint16_t>(bits >> 16 | 0x40);
   return static_cast<std::uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-
-inline std::uint16_t round_to_float16(float value) {
-  const std::uint32_t bits = float_bits(value);
-  const std::uint32_t sign = bits >> 16 & 0x8000;
-  const std::uint32_t magnitude = bits & 0x7fffffff;
-  if (magnitude > 0x7f800000) return static_cast<std::uint16_t>(sign | 0x7e00 | (magnitude >> 13 & 0x3ff));
-  if (magnitude >= 0x477ff000) return static_cast<std::uint16_t>(sign | 0x7c00);  // 65520 and more
-  if (magnitude < 0x38800000) {
-    // Below the normal range: adding 0.5 leaves the value in units of 2^-24 in the low bits, rounded by the addition.
-    const float shifted = float_from_bits(magnitude) + 0.5f;
-    return static_cast<std::uint16_t>(sign | (float_bits(shifted) - 0x3f000000));
-  }
-  const std::uint32_t rounded = magnitude + 0xfff + (magnitude >> 13 & 1);
-  return static_cast<std::uint16_t>(sign | (rounded - 0x38000000) >> 13);
 }
 
 }  // namespace

@@ -9,7 +9,8 @@
 #include <cstdint>
 
 #include "kernels/simd/bits.h"
-#include "kernels/simd/unroll.h"
+
+#define SPARKX_UNROLL  // arrays of plain lanes do not live in registers
 
 namespace sparkx::kernels {
 namespace {
