@@ -1,0 +1,90 @@
+// Panels hold what kernels/kernels.h draws, and rounding is to nearest even.
+#include "kernels/pack.h"
+
+#include <gtest/gtest.h>
+
+#include "support/kernels.h"
+
+namespace sparkx::kernels {
+namespace {
+
+using sparkx::testing::Numbers;
+
+constexpr WeightKind kKinds[] = {WeightKind::float32, WeightKind::bfloat16, WeightKind::float16};
+
+std::size_t element_bytes(WeightKind kind) {
+  return kind == WeightKind::float32 ? 4 : 2;
+}
+
+// One element of `kind` as its bits, rounded from a float; and back.
+std::uint32_t encode(WeightKind kind, float value) {
+  switch (kind) {
+    case WeightKind::float32:
+      return std::bit_cast<std::uint32_t>(value);
+    case WeightKind::bfloat16:
+      return float_to_bfloat16(value);
+    case WeightKind::float16:
+      return float_to_float16(value);
+  }
+  return 0;
+}
+float decode(WeightKind kind, std::uint32_t bits) {
+  switch (kind) {
+    case WeightKind::float32:
+      return std::bit_cast<float>(bits);
+    case WeightKind::bfloat16:
+      return bfloat16_to_float(static_cast<std::uint16_t>(bits));
+    case WeightKind::float16:
+      return float16_to_float(static_cast<std::uint16_t>(bits));
+  }
+  return 0;
+}
+
+TEST(Pack, EveryPairOfKindsInEveryShape) {
+  Numbers numbers(31);
+  for (const WeightKind source : kKinds) {
+    for (const WeightKind kind : kKinds) {
+      for (const int rows : {1, 7, 16}) {
+        for (const std::int64_t columns : {1, 2, 3, 64, 65, 200}) {
+          // Not aligned: tensors lie anywhere in a file.
+          std::vector<std::byte> input(rows * columns * element_bytes(source) + 1);
+          std::vector<std::uint32_t> elements(rows * columns);
+          for (std::size_t i = 0; i < elements.size(); ++i) {
+            elements[i] = encode(source, numbers.uniform() * 8);
+            std::memcpy(input.data() + 1 + i * element_bytes(source), &elements[i], element_bytes(source));
+          }
+          std::vector<std::byte> panel(panel_bytes(kind, columns), std::byte{0x77});
+          pack_panel(source, std::span(input).subspan(1), rows, columns, kind, panel.data());
+          const std::int64_t per_step = kind == WeightKind::float32 ? 1 : 2;
+          const std::int64_t padded = (columns + per_step - 1) / per_step * per_step;
+          ASSERT_EQ(panel.size(), static_cast<std::size_t>(padded / per_step) * 64);
+          for (std::int64_t k = 0; k < padded; ++k) {
+            for (int lane = 0; lane < 16; ++lane) {
+              std::uint32_t found = 0;
+              const std::int64_t index = (k / per_step * 16 + lane) * per_step + k % per_step;
+              std::memcpy(&found, panel.data() + index * element_bytes(kind), element_bytes(kind));
+              const std::uint32_t expected =
+                  lane < rows && k < columns ? encode(kind, decode(source, elements[lane * columns + k])) : 0;
+              ASSERT_EQ(found, expected) << "row " << lane << " of " << rows << ", column " << k << " of " << columns;
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Pack, SameKindKeepsEveryBitPattern) {
+  std::vector<std::uint16_t> input(2 * 32768);
+  for (std::size_t i = 0; i < input.size(); ++i) input[i] = static_cast<std::uint16_t>(i);
+  std::vector<std::uint16_t> panel(panel_bytes(WeightKind::bfloat16, 32768) / 2);
+  for (const WeightKind kind : {WeightKind::bfloat16, WeightKind::float16}) {
+    pack_panel(kind, std::as_bytes(std::span(input)), 2, 32768, kind, reinterpret_cast<std::byte*>(panel.data()));
+    for (int row = 0; row < 2; ++row) {
+      for (int k = 0; k < 32768; ++k) ASSERT_EQ(panel[(k / 2 * 16 + row) * 2 + k % 2], input[row * 32768 + k]);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace sparkx::kernels

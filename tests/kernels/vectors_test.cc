@@ -1,0 +1,229 @@
+// tests/data/numerics.json: what the rules of docs/numerics.md give, computed from their text by
+// tests/oracle/make_numerics_vectors.py. Every table must give those bits.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <map>
+
+#include "core/json.h"
+#include "kernels/math.h"
+#include "support/kernels.h"
+
+namespace sparkx::kernels {
+namespace {
+
+using sparkx::testing::difference;
+using sparkx::testing::EachTable;
+using sparkx::testing::PackedMatrix;
+using sparkx::testing::round_up16;
+
+const json::Value& document() {
+  static const json::Value value = [] {
+    std::ifstream file(SPARKX_SOURCE_DIR "/tests/data/numerics.json");
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    return json::parse(text, "numerics.json");
+  }();
+  return value;
+}
+
+// A string of bit patterns of `digits` hexadecimal digits.
+std::vector<std::uint64_t> patterns(const json::Value& value, int digits) {
+  const std::string& text = value.as_string();
+  std::vector<std::uint64_t> result;
+  for (std::size_t i = 0; i < text.size(); i += digits) {
+    result.push_back(std::strtoull(text.substr(i, digits).c_str(), nullptr, 16));
+  }
+  return result;
+}
+
+std::vector<float> floats(const json::Value& parent, std::string_view key) {
+  std::vector<float> result;
+  for (const std::uint64_t bits : patterns(*parent.find(key), 8)) {
+    result.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(bits)));
+  }
+  return result;
+}
+
+// Rows of `columns` floats, each with zeros up to a multiple of 16.
+AlignedBuffer<float> padded(const std::vector<float>& values, std::int64_t columns) {
+  const std::int64_t rows = static_cast<std::int64_t>(values.size()) / columns, stride = round_up16(columns);
+  AlignedBuffer<float> result(rows * stride);
+  for (std::int64_t r = 0; r < rows; ++r) std::copy_n(values.data() + r * columns, columns, result.data() + r * stride);
+  return result;
+}
+
+int number(const json::Value& parent, std::string_view key) {
+  return static_cast<int>(parent.find(key)->as_int64());
+}
+
+class Vectors : public EachTable {};
+INSTANTIATE_FOR_EACH_TABLE(Vectors);
+
+TEST_P(Vectors, Rule0Rounding) {
+  const json::Value& cases = *document().find("rounding");
+  const auto input = floats(cases, "input"), expected = floats(cases, "bfloat16");
+  std::vector<std::uint16_t> block(kBlockPositions * input.size());
+  table().store_value[static_cast<int>(KvKind::bfloat16)](reinterpret_cast<std::byte*>(block.data()), 0, input.data(),
+                                                          static_cast<int>(input.size()));
+  std::vector<float> found;
+  for (std::size_t i = 0; i < input.size(); ++i) found.push_back(bfloat16_to_float(block[i]));
+  EXPECT_EQ(difference(expected, found), "");
+}
+
+TEST_P(Vectors, Rule0RoundingOfWeights) {
+  const json::Value& cases = *document().find("rounding");
+  const auto input = floats(cases, "input");
+  const auto columns = static_cast<std::int64_t>(input.size());
+  for (const auto& [name, kind] : {std::pair{"bfloat16", WeightKind::bfloat16}, {"float16", WeightKind::float16}}) {
+    const PackedMatrix w(kind, 1, columns, input);
+    std::vector<float> found(input.size());
+    table().decode_row[static_cast<int>(kind)](*w, 0, found.data());
+    EXPECT_EQ(difference(floats(cases, name), found), "") << name;
+  }
+}
+
+TEST_P(Vectors, Rule1Dot) {
+  const std::map<std::string, WeightKind> kinds = {
+      {"float32", WeightKind::float32}, {"bfloat16", WeightKind::bfloat16}, {"float16", WeightKind::float16}};
+  int index = 0;
+  for (const json::Value& item : document().find("dot")->as_array()) {
+    const int rows = number(item, "rows"), columns = number(item, "columns"), tokens = number(item, "tokens");
+    const bool biased = !item.find("bias")->is_null();
+    const auto bias = biased ? floats(item, "bias") : std::vector<float>();
+    const PackedMatrix w(kinds.at(item.find("kind")->as_string()), rows, columns, floats(item, "weights"), bias);
+    const auto x = padded(floats(item, "x"), columns);
+    std::vector<float> out(tokens * 16), found;
+    table().dot[static_cast<int>(w->kind)](*w, 0, 1, {x.data(), round_up16(columns), tokens}, 0, tokens, out.data(),
+                                           16);
+    for (int t = 0; t < tokens; ++t) found.insert(found.end(), out.begin() + t * 16, out.begin() + t * 16 + rows);
+    EXPECT_EQ(difference(floats(item, "y"), found), "") << "case " << index;
+    ++index;
+  }
+}
+
+TEST_P(Vectors, Rule6RmsNorm) {
+  for (const json::Value& item : document().find("rms_norm")->as_array()) {
+    const auto x = floats(item, "x");
+    const auto n = static_cast<std::int64_t>(x.size());
+    AlignedBuffer<float> y(round_up16(n));
+    table().rms_norm(padded(x, n).data(), padded(floats(item, "weight"), n).data(), n, floats(item, "eps")[0],
+                     y.data());
+    EXPECT_EQ(difference(floats(item, "y"), y.span().first(n)), "") << n;
+  }
+}
+
+TEST(FunctionVectors, Rule7CosAndSin) {
+  const json::Value& cases = *document().find("cos_sin");
+  std::vector<float> cos, sin;
+  for (const std::uint64_t bits : patterns(*cases.find("angles"), 16)) {
+    const CosSin found = cos_sin(std::bit_cast<double>(bits));
+    cos.push_back(found.cos);
+    sin.push_back(found.sin);
+  }
+  EXPECT_EQ(difference(floats(cases, "cos"), cos), "");
+  EXPECT_EQ(difference(floats(cases, "sin"), sin), "");
+}
+
+TEST_P(Vectors, Rule7Rope) {
+  for (const json::Value& item : document().find("rope")->as_array()) {
+    auto head = floats(item, "head");
+    const auto cos = floats(item, "cos"), sin = floats(item, "sin");
+    table().rope(head.data(), cos.data(), sin.data(), static_cast<int>(2 * cos.size()));
+    EXPECT_EQ(difference(floats(item, "y"), head), "");
+  }
+}
+
+TEST(FunctionVectors, ElementaryFunctions) {
+  const json::Value& cases = *document().find("functions");
+  const auto x = floats(cases, "x"), positive = floats(cases, "positive");
+  const auto map = [](const std::vector<float>& values, float (*function)(float)) {
+    std::vector<float> results;
+    for (const float value : values) results.push_back(function(value));
+    return results;
+  };
+  EXPECT_EQ(difference(floats(cases, "exp"), map(x, exp)), "");
+  EXPECT_EQ(difference(floats(cases, "erf"), map(x, erf)), "");
+  EXPECT_EQ(difference(floats(cases, "sigmoid"), map(x, sigmoid)), "");
+  EXPECT_EQ(difference(floats(cases, "log"), map(positive, log)), "");
+}
+
+TEST_P(Vectors, Rule8GeluMul) {
+  const json::Value& item = *document().find("gelu_mul");
+  auto gate = floats(item, "gate");
+  table().gelu_mul(gate.data(), floats(item, "up").data(), static_cast<std::int64_t>(gate.size()), gate.data());
+  EXPECT_EQ(difference(floats(item, "y"), gate), "");
+}
+
+TEST_P(Vectors, Rule9Attention) {
+  int index = 0;
+  for (const json::Value& item : document().find("attention")->as_array()) {
+    const KvKind kind = item.find("kv")->as_string() == "float32" ? KvKind::float32 : KvKind::bfloat16;
+    const int head_dim = number(item, "head_dim"), positions = number(item, "positions");
+    const auto queries = padded(floats(item, "queries"), head_dim);
+    const auto keys = floats(item, "keys"), values = floats(item, "values"), gate = floats(item, "gate");
+    const int rows = static_cast<int>(gate.size());
+    const std::int64_t stride = round_up16(head_dim);
+
+    AlignedBuffer<float> output(rows * stride), part_output(rows * stride);
+    std::vector<float> max(rows, -std::numeric_limits<float>::infinity()), sum(rows), part_max(rows), part_sum(rows);
+    const AttentionState state{max.data(), sum.data(), output.data(), stride};
+    const AttentionState part{part_max.data(), part_sum.data(), part_output.data(), stride};
+    std::vector<float> scratch(attention_scratch_floats(rows));
+    const std::size_t bytes = kv_block_bytes(kind, head_dim);
+    for (int start = 0; start < positions; start += kSpanPositions) {
+      AlignedBuffer<std::byte> key_blocks(bytes * kSpanBlocks), value_blocks(bytes * kSpanBlocks);
+      std::memset(key_blocks.data(), 0xff, key_blocks.size());  // NaN wherever nothing is stored
+      std::memset(value_blocks.data(), 0xff, value_blocks.size());
+      AttentionSpan span{};
+      std::vector<std::int32_t> first, end;
+      for (int row = 0; row < rows; ++row) {
+        const auto bound = [&](std::string_view key) {
+          return static_cast<std::int32_t>(
+              std::clamp<std::int64_t>(item.find(key)->as_array()[row].as_int64() - start, 0, kSpanPositions));
+        };
+        first.push_back(bound("first"));
+        end.push_back(bound("end"));
+      }
+      for (int k = start; k < std::min(positions, start + kSpanPositions); ++k) {
+        const std::size_t offset = (k - start) / kBlockPositions * bytes;
+        table().store_key[static_cast<int>(kind)](key_blocks.data() + offset, k % kBlockPositions,
+                                                  keys.data() + k * head_dim, head_dim);
+        table().store_value[static_cast<int>(kind)](value_blocks.data() + offset, k % kBlockPositions,
+                                                    values.data() + k * head_dim, head_dim);
+      }
+      for (int block = 0; block < kSpanBlocks; ++block) {
+        span.keys[block] = key_blocks.data() + block * bytes;
+        span.values[block] = value_blocks.data() + block * bytes;
+      }
+      span.kind = kind;
+      span.head_dim = head_dim;
+      span.rows = rows;
+      span.queries = queries.data();
+      span.query_stride = stride;
+      span.first_visible = first.data();
+      span.end_visible = end.data();
+      span.scale = floats(item, "scale")[0];
+      table().attention_span(span, part, scratch.data());
+      table().attention_merge(state, part, rows, head_dim);
+    }
+    std::vector<float> found(rows * head_dim);
+    table().attention_finish(state, rows, head_dim, gate.data(), 1, found.data(), head_dim);
+    EXPECT_EQ(difference(floats(item, "y"), found), "") << "case " << index;
+    ++index;
+  }
+}
+
+TEST_P(Vectors, Rule11SumOfExponentials) {
+  for (const json::Value& item : document().find("exp_sum")->as_array()) {
+    auto terms = floats(item, "logits");
+    const float sum =
+        table().exp_sum(terms.data(), static_cast<std::int64_t>(terms.size()), floats(item, "max")[0], terms.data());
+    EXPECT_EQ(difference(floats(item, "terms"), terms), "");
+    EXPECT_EQ(difference(floats(item, "sum"), std::vector<float>{sum}), "");
+  }
+}
+
+}  // namespace
+}  // namespace sparkx::kernels

@@ -1,0 +1,351 @@
+"""Writes tests/data/numerics.json: what every rule of docs/numerics.md that is built gives, to the bit.
+
+The sums are done here from the text of the rules alone: a fused multiply-add is done in integers and rounded once; a
+single +, -, *, / or square root is NumPy's in float32, which IEEE 754 defines. Arrays are written as one string of
+hexadecimal bit patterns, eight digits a float.
+
+usage: python tests/oracle/make_numerics_vectors.py      (needs numpy, ml_dtypes, mpmath)
+"""
+
+import json
+import pathlib
+import struct
+
+import ml_dtypes
+import mpmath
+import numpy as np
+
+f32 = np.float32
+INF = f32(np.inf)
+np.seterr(all="ignore")
+random = np.random.default_rng(20)
+
+
+# Exact arithmetic on float32
+
+def parts(x):
+    """x = m * 2^e with an integer m."""
+    bits = int(f32(x).view(np.uint32))
+    exponent, fraction = bits >> 23 & 0xFF, bits & 0x7FFFFF
+    m, e = (fraction, -149) if exponent == 0 else (fraction | 0x800000, exponent - 150)
+    return (-m if bits >> 31 else m), e
+
+
+def rounded(m, e):
+    """The float32 nearest to m * 2^e, ties to even; m is not 0."""
+    sign, m = m < 0, abs(m)
+    shift = max(m.bit_length() - 24, -149 - e)  # bits to drop
+    if shift > 0:
+        kept, rest, half = m >> shift, m & ((1 << shift) - 1), 1 << (shift - 1)
+        m, e = kept + (rest > half or (rest == half and kept & 1)), e + shift
+    value = float(m) * 2.0**e if m.bit_length() + e <= 128 else float("inf")
+    return f32(-value if sign else value)
+
+
+def fma(a, b, c):
+    a, b, c = f32(a), f32(b), f32(c)
+    if not (np.isfinite(a) and np.isfinite(b) and np.isfinite(c)):
+        return f32(float(a) * float(b) + float(c))
+    (ma, ea), (mb, eb), (mc, ec) = parts(a), parts(b), parts(c)
+    m, e = ma * mb, ea + eb
+    low = min(e, ec)
+    total = (m << (e - low)) + (mc << (ec - low))
+    if total == 0:
+        return f32(a * b) + c if m == 0 else f32(0)  # zeros add by their signs; x - x is +0
+    return rounded(total, low)
+
+
+# Elementary functions (docs/numerics.md, Elementary functions)
+
+def coefficients(text):
+    return [f32(float.fromhex(t)) for t in text.split()]
+
+
+def polynomial(c, x):
+    result = c[-1]
+    for a in reversed(c[:-1]):
+        result = fma(result, x, a)
+    return result
+
+
+EXP = coefficients("0x1.fffffcp-2 0x1.555492p-3 0x1.5558f2p-5 0x1.1239f8p-7 0x1.6a240ep-10")
+LOG = coefficients("0x1.555548p-2 -0x1.000006p-2 0x1.99a4b6p-3 -0x1.555c4ep-3 0x1.233768p-3 -0x1.fc2208p-4 0x1.e6f068p-4 -0x1.de3c1ap-4 0x1.1457b4p-4")
+ERF_SMALL = coefficients("0x1.06eba8p-3 -0x1.812744p-2 0x1.ce2e2p-4 -0x1.b8107cp-6 0x1.54dad8p-8 -0x1.aae988p-11 0x1.5f1146p-14")
+ERF_LARGE = coefficients("-0x1.a06d5ap-13 -0x1.20ae92p0 -0x1.463f6p-1 -0x1.a9a1cp-4 0x1.6c06fp-6 -0x1.8e9a26p-9 0x1.9a74bep-13")
+LN2_HIGH, LN2_LOW = f32(float.fromhex("0x1.62e4p-1")), f32(float.fromhex("0x1.7f7d1cp-20"))
+
+
+def exp(x):
+    x = max(min(f32(x), f32(89)), f32(-104))
+    log2e, shifter = f32(float.fromhex("0x1.715476p0")), f32(float.fromhex("0x1.8p23"))
+    n = fma(x, log2e, shifter) - shifter
+    r = fma(n, -LN2_LOW, fma(n, -LN2_HIGH, x))
+    p = f32(1) + fma(r * r, polynomial(EXP, r), r)
+    half = int(n) >> 1
+    return f32(p * f32(2.0**half)) * f32(2.0 ** (int(n) - half))
+
+
+def erf(x):
+    x = f32(x)
+    t = abs(x)
+    if t < f32(0.921875):
+        result = fma(t, polynomial(ERF_SMALL, t * t), t)
+    else:
+        result = f32(1) - exp(polynomial(ERF_LARGE, min(t, f32(4))))
+    return np.copysign(result, x)
+
+
+def sigmoid(x):
+    x = f32(x)
+    e = exp(-abs(x))
+    return (e if x < 0 else f32(1)) / (f32(1) + e)
+
+
+def log(x):
+    x = f32(x)
+    if x == 0:
+        return -INF
+    m, e = np.frexp(x)  # x = m 2^e, m in [1/2, 1)
+    if f32(m) < f32(float.fromhex("0x1.6a09e6p-1")):
+        m, e = f32(m) * f32(2), e - 1
+    n, f = f32(e), f32(m) - f32(1)
+    square = f * f
+    tail = fma(square * f, polynomial(LOG, f), n * LN2_LOW)
+    tail = fma(f32(-0.5), square, tail)
+    return fma(n, LN2_HIGH, f + tail)
+
+
+# Rules
+
+def chain(pairs):
+    s = f32(0)
+    for a, b in pairs:
+        s = fma(a, b, s)
+    return s
+
+
+def tree(partial):
+    p = list(partial)
+    for h in (8, 4, 2, 1):
+        for j in range(h):
+            p[j] = p[j] + p[j + h]
+    return p[0]
+
+
+def dot(w, x, bias):
+    blocks = [chain(zip(w[k:k + 1024], x[k:k + 1024])) for k in range(0, len(w), 1024)]
+    total = blocks[0]
+    for s in blocks[1:]:
+        total = total + s
+    return total + (f32(0) if bias is None else bias)
+
+
+def rms_norm(x, weight, eps):
+    p = [f32(0)] * 16
+    for k, v in enumerate(x):
+        p[k % 16] = fma(v, v, p[k % 16])
+    r = f32(1) / np.sqrt(tree(p) / f32(len(x)) + eps)
+    return [(v * r) * g for v, g in zip(x, weight)]
+
+
+def rope(head, cos, sin):
+    half = len(cos)
+    out = list(head)
+    for i in range(half):
+        a, b, c, s = head[i], head[i + half], cos[i], sin[i]
+        out[i], out[i + half] = fma(a, c, -(b * s)), fma(b, c, a * s)
+    return out
+
+
+def gelu_mul(g, u):
+    return [((f32(0.5) * a) * (f32(1) + erf(a * f32(0.70710678)))) * b for a, b in zip(g, u)]
+
+
+def attention_row(q, keys, values, first, end, scale, gate):
+    """One query over visible positions [first, end), span by span; also the state before the division."""
+    state = None
+    for start in range(0, len(keys), 512):
+        visible = [k for k in range(start, min(start + 512, len(keys))) if first <= k < end]
+        if not visible:
+            continue
+        scores = [chain(zip(q, keys[k])) * scale for k in visible]
+        m = max(scores)
+        p = [exp(s - m) for s in scores]
+        partial = [f32(0)] * 16
+        for k, v in zip(visible, p):
+            partial[k % 16] = partial[k % 16] + v
+        l = tree(partial)
+        o = [chain((pk, values[k][c]) for k, pk in zip(visible, p)) for c in range(len(q))]
+        if state is None:
+            state = (m, l, o)
+            continue
+        M, L, O = state
+        new = max(M, m)
+        alpha, beta = exp(M - new), exp(m - new)
+        state = (new, fma(L, alpha, l * beta), [fma(a, alpha, b * beta) for a, b in zip(O, o)])
+    M, L, O = state
+    g = sigmoid(gate)
+    return [(a / L) * g for a in O]
+
+
+def exp_sum(logits, maximum):
+    terms = [exp(x - maximum) for x in logits]
+    partial = [f32(0)] * 16
+    for i, t in enumerate(terms):
+        partial[i % 16] = partial[i % 16] + t
+    return terms, tree(partial)
+
+
+# Writing
+
+def bits(values):
+    return "".join(f"{int(v):08x}" for v in np.asarray(values, f32).reshape(-1).view(np.uint32))
+
+
+def normal(*shape):
+    return random.standard_normal(shape).astype(f32)
+
+
+def wild(*shape):
+    """Floats of any size, all signs, with zeros and denormals among them."""
+    x = random.standard_normal(shape) * 2.0 ** random.integers(-60, 60, shape)
+    x = x.astype(f32)
+    kind = random.integers(0, 12, shape)
+    x[kind == 0] = 0
+    x[kind == 1] = -0.0
+    x[kind == 2] = (x * f32(2.0**-140))[kind == 2]
+    return x
+
+
+def as_kind(x, kind):
+    return x.astype({"float32": f32, "bfloat16": ml_dtypes.bfloat16, "float16": np.float16}[kind]).astype(f32)
+
+
+def rounding_cases():
+    x = np.concatenate([
+        wild(200), normal(50) * f32(2.0**-14), normal(50) * f32(2.0**-24),
+        np.array([0, -0.0, 65504, 65519.996, 65520, -65520, 3.4e38, -3.4e38, 2.0**-24, 2.0**-25, 2.0**-26, 1.5 * 2.0**-24,
+                  2.0**-14, 2.0**-14 - 2.0**-25, np.inf, -np.inf, 1e-45, -1e-45], f32),
+        # ties: halfway between two bfloat16, between two float16
+        np.array([0x3F808000, 0x3F818000, 0xBF808000, 0x7F7F8000, 0x00008000, 0x00018000, 0x3F801000, 0x3F803000,
+                  0x3F80FFFF, 0x3F807FFF, 0x38001000, 0x33000001], np.uint32).view(f32),
+    ])
+    return {"input": bits(x), "bfloat16": bits(as_kind(x, "bfloat16")), "float16": bits(as_kind(x, "float16"))}
+
+
+def dot_cases():
+    cases = []
+    shapes = [("float32", 1), ("bfloat16", 1), ("float16", 1), ("float32", 7), ("bfloat16", 7), ("float16", 6),
+              ("float32", 1023), ("bfloat16", 1024), ("float16", 1025), ("float32", 2049), ("bfloat16", 2051)]
+    for i, (kind, columns) in enumerate(shapes):
+        make = wild if columns < 10 else normal
+        rows, tokens = (5, 3) if columns < 10 else (2, 2)
+        w, x = as_kind(make(rows, columns), kind), make(tokens, columns)
+        if kind == "float16" and columns < 10:
+            w = as_kind(normal(rows, columns), kind)
+        bias = None if i % 2 else normal(rows)
+        cases.append((kind, w, x, bias))
+    tiny = f32(2.0**-100)
+    # A sum that is -0, with no bias, with a bias of -0, and with one of +0.
+    for kind in ("float32", "bfloat16"):
+        for bias in (None, [-0.0], [0.0]):
+            cases.append((kind, np.array([[-tiny]], f32), np.array([[tiny]], f32),
+                          None if bias is None else np.array(bias, f32)))
+    # Denormal products count.
+    cases.append(("float32", np.array([[2.0**-75] * 4], f32), np.array([[2.0**-74] * 4], f32), None))
+    # The order inside a block, and the blocks: 2^30 comes and goes before the small ones in block one, and between
+    # blocks nothing is carried over.
+    w = np.full((1, 1100), 0.25, f32)
+    w[0, 0], w[0, 3], w[0, 1024], w[0, 1025] = 2.0**30, -(2.0**30), 2.0**30, -(2.0**30)
+    cases.append(("float32", w, np.ones((1, 1100), f32), None))
+    out = []
+    for kind, w, x, bias in cases:
+        y = [[dot(w[r], t, None if bias is None else bias[r]) for r in range(len(w))] for t in x]
+        out.append({"kind": kind, "rows": len(w), "columns": w.shape[1], "tokens": len(x), "weights": bits(w), "x": bits(x),
+                    "bias": None if bias is None else bits(bias), "y": bits(y)})
+    return out
+
+
+def norm_cases():
+    out = []
+    for n, make, eps in ((1, normal, 1e-6), (15, normal, 1e-6), (16, normal, 1e-5), (33, normal, 1e-6), (96, normal, 1e-6),
+                         (64, lambda n: normal(n) * f32(1e-22), 1e-6), (20, lambda n: np.zeros(n, f32), 1e-6),
+                         (48, lambda n: normal(n) * f32(1e15), 1e-6)):
+        x, weight = make(n), normal(n)
+        out.append({"x": bits(x), "weight": bits(weight), "eps": bits([eps]), "y": bits(rms_norm(x, weight, f32(eps)))})
+    return out
+
+
+def rope_cases():
+    mpmath.mp.dps = 60
+    angles = [0.0, 1.0, 0.5, -3.0, 100.0, 1048575.0, 2097151.75, 1e-9, 0.7853981633974483, 1.5707963267948966,
+              3.141592653589793, 355.0, 103993.0, 1048574.9]
+    angles += list(random.uniform(-2.0**21, 2.0**21, 200)) + list(random.uniform(-10, 10, 100))
+    # The doubles nearest to multiples of pi/2, where cancellation is worst.
+    angles += [float(mpmath.pi / 2 * n) for n in (2, 3, 4, 5, 1000, 99999, 1335087)]
+    table = {"angles": "".join(struct.pack(">d", a).hex() for a in angles),
+             "cos": bits([float(mpmath.cos(mpmath.mpf(a))) for a in angles]),
+             "sin": bits([float(mpmath.sin(mpmath.mpf(a))) for a in angles])}
+    cases = []
+    for head_dim, rotary_dims in ((8, 2), (8, 8), (24, 6), (32, 32), (40, 36), (64, 16)):
+        head = normal(head_dim)
+        angle = random.uniform(-10, 10, rotary_dims // 2)
+        cos, sin = np.cos(angle).astype(f32), np.sin(angle).astype(f32)
+        cases.append({"head": bits(head), "cos": bits(cos), "sin": bits(sin), "y": bits(rope(head, cos, sin))})
+    return table, cases
+
+
+def function_cases():
+    x = np.concatenate([normal(60), normal(60) * f32(10), normal(60) * f32(40),
+                        np.array([0, -0.0, 0.921875, np.nextafter(f32(0.921875), f32(0)), -0.921875, 3.9, 4, 5, 88.72284, 88.73,
+                                  -87.3365, -87.34, -95, -103.9, -103.98, -104.5, -200, 1e-30, -1e-40, 1e-45, 200], f32)])
+    positive = np.concatenate([abs(wild(60)), abs(normal(60)) + f32(1e-3),
+                               np.array([1, np.nextafter(f32(1), f32(2)), np.nextafter(f32(1), f32(0)), 0.70710677, 0.7071068,
+                                         1.4142135, 1.4142137, 1e-45, 1e-40, 3.4e38, 2, 0.5], f32)])
+    return {"x": bits(x), "exp": bits([exp(v) for v in x]), "erf": bits([erf(v) for v in x]),
+            "sigmoid": bits([sigmoid(v) for v in x]), "positive": bits(positive), "log": bits([log(v) for v in positive])}
+
+
+def gelu_cases():
+    gate, up = np.concatenate([normal(37) * f32(2), [0, -0.0, 10, -10, 1e-40]]).astype(f32), normal(42)
+    return {"gate": bits(gate), "up": bits(up), "y": bits(gelu_mul(gate, up))}
+
+
+def attention_cases():
+    out = []
+    # (kv, head_dim, keys, [(first, end)]): part of a span, a window, several spans, a span without a visible key
+    for kv, head_dim, count, ranges, size in (
+            ("float32", 6, 5, [(0, 5), (2, 3), (0, 1)], 1), ("bfloat16", 20, 70, [(0, 70), (60, 70), (7, 66)], 1),
+            ("float32", 4, 1030, [(0, 1030), (500, 520), (513, 1030), (1024, 1030), (511, 1025)], 3),
+            ("bfloat16", 6, 600, [(0, 600), (89, 600), (512, 513), (0, 512)], 5)):
+        q = normal(len(ranges), head_dim) * f32(size)
+        k, v = normal(count, head_dim), normal(count, head_dim)
+        gate = normal(len(ranges))
+        scale = f32(1) / np.sqrt(f32(head_dim))
+        rk, rv = as_kind(k, kv), as_kind(v, kv)
+        y = [attention_row(q[r], rk, rv, *ranges[r], scale, gate[r]) for r in range(len(ranges))]
+        out.append({"kv": kv, "head_dim": head_dim, "positions": count, "first": [r[0] for r in ranges],
+                    "end": [r[1] for r in ranges], "scale": bits([scale]), "queries": bits(q), "keys": bits(k),
+                    "values": bits(v), "gate": bits(gate), "y": bits(y)})
+    return out
+
+
+def exp_sum_cases():
+    out = []
+    for n in (1, 15, 16, 37, 100):
+        logits = normal(n) * f32(4)
+        if n > 20:
+            logits[3] = -np.inf
+        terms, total = exp_sum(logits, logits.max())
+        out.append({"logits": bits(logits), "max": bits([logits.max()]), "terms": bits(terms), "sum": bits([total])})
+    return out
+
+
+if __name__ == "__main__":
+    cos_sin, rotations = rope_cases()
+    document = {
+        "rounding": rounding_cases(), "dot": dot_cases(), "rms_norm": norm_cases(), "cos_sin": cos_sin, "rope": rotations,
+        "functions": function_cases(), "gelu_mul": gelu_cases(), "attention": attention_cases(), "exp_sum": exp_sum_cases(),
+    }
+    path = pathlib.Path(__file__).parent.parent / "data" / "numerics.json"
+    path.write_text(json.dumps(document, indent=1) + "\n")

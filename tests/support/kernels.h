@@ -1,0 +1,136 @@
+// What the kernel tests share: tests that run once for each table, packed matrices, numbers that hurt.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/aligned_buffer.h"
+#include "core/bfloat16.h"
+#include "kernels/kernels.h"
+#include "kernels/pack.h"
+
+namespace sparkx::testing {
+
+// TEST_P(EachTable, …) with INSTANTIATE_FOR_EACH_TABLE: once for each table of the program. A table that this CPU
+// cannot run is skipped by name, never passed.
+class EachTable : public ::testing::TestWithParam<const kernels::KernelTable*> {
+ protected:
+  void SetUp() override {
+    if (!kernels::runs_on_this_cpu(table())) {
+      GTEST_SKIP() << "untested here: table " << table().name << " needs " << table().instruction_set;
+    }
+  }
+  const kernels::KernelTable& table() const { return *GetParam(); }
+  static const kernels::KernelTable& reference() { return *kernels::kernel_tables()[0]; }
+};
+
+inline std::string table_name(const ::testing::TestParamInfo<const kernels::KernelTable*>& info) {
+  return info.param->name;
+}
+
+#define INSTANTIATE_FOR_EACH_TABLE(Suite)                                                                        \
+  INSTANTIATE_TEST_SUITE_P(                                                                                      \
+      Tables, Suite,                                                                                             \
+      ::testing::ValuesIn(::sparkx::kernels::kernel_tables().begin(), ::sparkx::kernels::kernel_tables().end()), \
+      ::sparkx::testing::table_name)
+
+inline std::int64_t round_up16(std::int64_t n) {
+  return (n + 15) / 16 * 16;
+}
+
+// "" when all bits agree, else the first place where they do not.
+inline std::string difference(std::span<const float> expected, std::span<const float> found) {
+  if (expected.size() != found.size()) return "sizes differ";
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const auto e = std::bit_cast<std::uint32_t>(expected[i]), f = std::bit_cast<std::uint32_t>(found[i]);
+    if (e != f) {
+      char text[160];
+      std::snprintf(text, sizeof text, "[%zu]: expected %a (%08x), found %a (%08x)", i, expected[i], e, found[i], f);
+      return text;
+    }
+  }
+  return "";
+}
+
+// Numbers for tests, the same on every machine.
+class Numbers {
+ public:
+  explicit Numbers(std::uint32_t seed) : engine_(seed) {}
+
+  int integer(int low, int high) { return low + static_cast<int>(engine_() % static_cast<unsigned>(high - low + 1)); }
+  float uniform() { return static_cast<float>(engine_() >> 8) * 0x1p-23f - 1.0f; }  // [-1, 1)
+
+  // Finite numbers of every size, with zeros of both signs and denormals among them. Of products of two of them a
+  // thousand can be added without overflow.
+  float wild() {
+    const float sign = engine_() % 2 ? 1.0f : -1.0f;
+    switch (engine_() % 8) {
+      case 0:
+        return sign * 0.0f;
+      case 1:
+        return sign * std::bit_cast<float>(static_cast<std::uint32_t>(engine_() % 0x800000));  // a denormal
+      case 2:
+        return sign * 0x1p-126f;
+      default:
+        return std::ldexp(uniform(), integer(-100, 58));
+    }
+  }
+
+  AlignedBuffer<float> fill(std::int64_t count, bool wild_ones = false) {
+    AlignedBuffer<float> values(count);
+    for (float& value : values) value = wild_ones ? wild() : uniform();
+    return values;
+  }
+
+  // [rows][stride] with zeros behind the columns, as activations are.
+  AlignedBuffer<float> rows(std::int64_t count, std::int64_t columns, bool wild_ones = false) {
+    const std::int64_t stride = round_up16(columns);
+    AlignedBuffer<float> values(count * stride);
+    for (std::int64_t r = 0; r < count; ++r) {
+      for (std::int64_t k = 0; k < columns; ++k) values[r * stride + k] = wild_ones ? wild() : uniform();
+    }
+    return values;
+  }
+
+ private:
+  std::mt19937 engine_;
+};
+
+// A matrix in panels, from float rows [rows][columns].
+class PackedMatrix {
+ public:
+  PackedMatrix(kernels::WeightKind kind, std::int64_t rows, std::int64_t columns, std::span<const float> weights,
+               std::span<const float> bias = {})
+      : panels_((rows + 15) / 16 * kernels::panel_bytes(kind, columns)), bias_(bias.empty() ? 0 : round_up16(rows)) {
+    std::copy(bias.begin(), bias.end(), bias_.begin());
+    matrix_ = {kind,           rows,
+               columns,        kernels::panel_bytes(kind, columns),
+               panels_.data(), bias.empty() ? nullptr : bias_.data()};
+    for (std::int64_t row = 0; row < rows; row += 16) {
+      const int count = static_cast<int>(std::min<std::int64_t>(16, rows - row));
+      kernels::pack_panel(kernels::WeightKind::float32, std::as_bytes(weights.subspan(row * columns, count * columns)),
+                          count, columns, kind, panels_.data() + row / 16 * matrix_.panel_bytes);
+    }
+  }
+
+  const kernels::PanelMatrix& operator*() const { return matrix_; }
+  const kernels::PanelMatrix* operator->() const { return &matrix_; }
+
+ private:
+  AlignedBuffer<std::byte> panels_;
+  AlignedBuffer<float> bias_;
+  kernels::PanelMatrix matrix_;
+};
+
+}  // namespace sparkx::testing
