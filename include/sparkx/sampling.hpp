@@ -42,7 +42,7 @@ enum class LogprobsOf {
 struct SamplingOptions {
   float temperature = 1.0f;            // 0 is greedy
   std::int64_t top_k = 0;              // 0 and -1: off
-  float top_p = 1.0f;                  // in (0, 1]; 1: off
+  float top_p = 1.0f;                  // in [0, 1]; 1: off, 0: one token stays
   float min_p = 0.0f;                  // in [0, 1]; 0: off
   float repetition_penalty = 1.0f;     // > 0; 1: off
   std::int64_t repetition_window = 0;  // tokens, prompt included; 0: all

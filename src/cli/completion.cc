@@ -1,0 +1,204 @@
+// sparkx completion: scripts for shells, made from the commands and options themselves.
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "commands.h"
+#include "console.h"
+
+namespace sparkx::cli {
+namespace {
+
+constexpr const char* kExamples = R"(Examples:
+  source <(sparkx completion bash)                                    now, or in ~/.bashrc
+  sparkx completion zsh > ~/.zfunc/_sparkx                            with ~/.zfunc in fpath
+  sparkx completion fish > ~/.config/fish/completions/sparkx.fish)";
+
+struct OptionWords {
+  std::vector<std::string> names;  // "-m", "--model"
+  std::string description;
+  bool takes_value;
+  bool is_file;
+};
+
+std::vector<OptionWords> options_of(const CLI::App& app) {
+  std::vector<OptionWords> result;
+  for (const CLI::Option* option : app.get_options()) {
+    OptionWords words;
+    for (const std::string& name : option->get_snames()) words.names.push_back("-" + name);
+    for (const std::string& name : option->get_lnames()) words.names.push_back("--" + name);
+    if (words.names.empty()) continue;  // positional
+    words.description = option->get_description();
+    words.takes_value = option->get_items_expected_max() > 0;
+    const std::string type = option->get_type_name();
+    words.is_file = type.find("FILE") != std::string::npos || type.find("DIR") != std::string::npos;
+    result.push_back(std::move(words));
+  }
+  return result;
+}
+
+std::string joined(const std::vector<std::string>& words, std::string_view separator) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : std::string(separator)) + word;
+  return text;
+}
+
+std::string all_names(const std::vector<OptionWords>& options) {
+  std::vector<std::string> names;
+  for (const OptionWords& option : options) names.insert(names.end(), option.names.begin(), option.names.end());
+  return joined(names, " ");
+}
+
+// For text inside single quotes; `special` are characters that the shell's own completion language wants escaped.
+std::string shell_quoted(std::string_view text, std::string_view special = "") {
+  std::string out;
+  for (char c : text) {
+    if (c == '\'') {
+      out += "'\\''";
+    } else {
+      if (special.find(c) != std::string_view::npos) out += '\\';
+      out += c;
+    }
+  }
+  return out;
+}
+
+std::vector<const CLI::App*> commands_of(const CLI::App& app) {
+  return app.get_subcommands(nullptr);
+}
+
+std::string bash_script(const CLI::App& app) {
+  std::vector<std::string> names;
+  std::string cases;
+  std::string files;
+  for (const CLI::App* command : commands_of(app)) {
+    names.push_back(command->get_name());
+    const std::vector<OptionWords> options = options_of(*command);
+    cases += fmt::format("    {}) words=\"{}\" ;;\n", command->get_name(), all_names(options));
+    for (const OptionWords& option : options) {
+      if (option.takes_value) {
+        files += fmt::format(
+            "    {}:{}) {} ;;\n", command->get_name(), joined(option.names, fmt::format(" | {}:", command->get_name())),
+            option.is_file ? "compopt -o filenames; COMPREPLY=($(compgen -f -- \"$word\")); return" : "return");
+      }
+    }
+  }
+  return fmt::format(R"(# bash completion for sparkx: source <(sparkx completion bash)
+_sparkx() {{
+  local word=${{COMP_WORDS[COMP_CWORD]}} previous=${{COMP_WORDS[COMP_CWORD - 1]}} command=${{COMP_WORDS[1]}} words
+  COMPREPLY=()
+  if [ "$COMP_CWORD" -eq 1 ]; then
+    COMPREPLY=($(compgen -W "{} {}" -- "$word"))
+    return
+  fi
+  case $command:$previous in
+{}  esac
+  case $command in
+{}    *) return ;;
+  esac
+  case $word in
+    -*) COMPREPLY=($(compgen -W "$words" -- "$word")) ;;
+    *) [ "$command" = completion ] && COMPREPLY=($(compgen -W "bash zsh fish" -- "$word")) ;;
+  esac
+}}
+complete -F _sparkx sparkx
+)",
+                     joined(names, " "), all_names(options_of(app)), files, cases);
+}
+
+std::string zsh_script(const CLI::App& app) {
+  std::string commands;
+  std::string cases;
+  for (const CLI::App* command : commands_of(app)) {
+    commands += fmt::format("    '{}:{}'\n", command->get_name(), shell_quoted(command->get_description(), ":"));
+    cases += fmt::format("    {})\n      _arguments", command->get_name());
+    for (const OptionWords& option : options_of(*command)) {
+      const std::string description = shell_quoted(option.description, "[]:");
+      const char* action = !option.takes_value ? "" : option.is_file ? ":file:_files" : ":value: ";
+      for (const std::string& name : option.names) {
+        cases += fmt::format(" \\\n        '*{}[{}]{}'", name, description, action);
+      }
+    }
+    if (command->get_name() == "completion") cases += " \\\n        '1:shell:(bash zsh fish)'";
+    cases += "\n      ;;\n";
+  }
+  std::string general;
+  for (const OptionWords& option : options_of(app)) {
+    for (const std::string& name : option.names) {
+      general += fmt::format("    '{}:{}'\n", name, shell_quoted(option.description, ":"));
+    }
+  }
+  return fmt::format(R"(#compdef sparkx
+# zsh completion for sparkx: sparkx completion zsh > a file named _sparkx in a folder of fpath
+_sparkx() {{
+  local -a commands=(
+{}{}  )
+  if (( CURRENT == 2 )); then
+    _describe command commands
+    return
+  fi
+  local command=$words[2]
+  shift words
+  (( CURRENT-- ))
+  case $command in
+{}  esac
+}}
+if [[ $funcstack[1] == _sparkx ]]; then
+  _sparkx "$@"
+else
+  compdef _sparkx sparkx
+fi
+)",
+                     commands, general, cases);
+}
+
+std::string fish_options(const CLI::App& app, const std::string& condition) {
+  std::string lines;
+  for (const OptionWords& option : options_of(app)) {
+    std::string names;
+    for (const std::string& name : option.names) {
+      names += name.starts_with("--") ? " -l " + name.substr(2) : " -s " + name.substr(1);
+    }
+    lines += fmt::format("complete -c sparkx -n '{}'{}{} -d '{}'\n", condition, names,
+                         !option.takes_value ? ""
+                         : option.is_file    ? " -r -F"
+                                             : " -x",
+                         shell_quoted(option.description));
+  }
+  return lines;
+}
+
+std::string fish_script(const CLI::App& app) {
+  std::string text = "# fish completion for sparkx: sparkx completion fish | source\ncomplete -c sparkx -f\n";
+  text += fish_options(app, "__fish_use_subcommand");
+  for (const CLI::App* command : commands_of(app)) {
+    const std::string& name = command->get_name();
+    text += fmt::format("complete -c sparkx -n '__fish_use_subcommand' -a {} -d '{}'\n", name,
+                        shell_quoted(command->get_description()));
+    text += fish_options(*command, "__fish_seen_subcommand_from " + name);
+  }
+  return text + "complete -c sparkx -n '__fish_seen_subcommand_from completion' -a 'bash zsh fish'\n";
+}
+
+int print_completion(const CLI::App& app, const std::string& shell) {
+  write_output(shell == "bash" ? bash_script(app) : shell == "zsh" ? zsh_script(app) : fish_script(app));
+  return kDone;
+}
+
+}  // namespace
+
+void add_completion(CLI::App& app, Run& run) {
+  CLI::App* command = app.add_subcommand("completion", "Print a completion script for a shell");
+  command->footer(kExamples);
+  const auto shell = std::make_shared<std::string>();
+  command->add_option("shell", *shell, "bash, zsh or fish")
+      ->required()
+      ->check(CLI::IsMember({"bash", "zsh", "fish"}))
+      ->type_name("SHELL");
+  command->callback([&app, &run, shell] { run = [&app, shell] { return print_completion(app, *shell); }; });
+}
+
+}  // namespace sparkx::cli

@@ -1,0 +1,156 @@
+#include "console.h"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <poll.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "sparkx/error.hpp"
+
+namespace sparkx::cli {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr int kBarWidth = 30;
+constexpr auto kBarDelay = 300ms;     // what is done sooner needs no bar
+constexpr auto kBarInterval = 100ms;  // between two drawings
+constexpr std::size_t kReadBytes = 1 << 16;
+
+std::atomic<bool> interrupt_seen = false;
+static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler may only touch lock-free atomics");
+
+extern "C" void on_interrupt(int) {
+  interrupt_seen.store(true, std::memory_order_relaxed);
+}
+
+// An empty NO_COLOR counts as absent (no-color.org).
+bool colour() {
+  const char* no_color = std::getenv("NO_COLOR");
+  return ::isatty(STDERR_FILENO) != 0 && (no_color == nullptr || *no_color == '\0');
+}
+
+void print_labelled(const char* sequence, std::string_view label, std::string_view message) {
+  if (colour()) {
+    fmt::print(stderr, "sparkx: {}{}:\x1b[0m {}\n", sequence, label, message);
+  } else {
+    fmt::print(stderr, "sparkx: {}: {}\n", label, message);
+  }
+}
+
+std::string read_all(int descriptor, const std::string& name) {
+  std::string text;
+  for (;;) {
+    if (interrupted()) throw Interrupted();
+    const std::size_t size = text.size();
+    text.resize(size + kReadBytes);
+    const ssize_t count = ::read(descriptor, text.data() + size, kReadBytes);
+    text.resize(size + static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
+    if (count == 0) return text;
+    if (count < 0 && errno != EINTR) {
+      throw Error(ErrorCode::io, fmt::format("cannot read {}: {}", name, std::strerror(errno)));
+    }
+  }
+}
+
+}  // namespace
+
+void install_signal_handlers() {
+  struct sigaction interrupt = {};
+  interrupt.sa_handler = on_interrupt;
+  interrupt.sa_flags = static_cast<int>(SA_RESETHAND);  // the second one kills; no SA_RESTART: a waiting read ends
+  ::sigaction(SIGINT, &interrupt, nullptr);
+  struct sigaction pipe = {};
+  pipe.sa_handler = SIG_IGN;
+  ::sigaction(SIGPIPE, &pipe, nullptr);
+}
+
+const std::atomic<bool>& interrupted() {
+  return interrupt_seen;
+}
+
+void write_output(std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(STDOUT_FILENO, text.data(), text.size());
+    if (written >= 0) {
+      text.remove_prefix(static_cast<std::size_t>(written));
+    } else if (errno == EPIPE) {
+      throw ClosedPipe();
+    } else if (errno == EAGAIN) {  // somebody who shares the terminal made it non-blocking
+      pollfd ready{STDOUT_FILENO, POLLOUT, 0};
+      ::poll(&ready, 1, -1);
+    } else if (errno != EINTR) {
+      throw Error(ErrorCode::io, fmt::format("cannot write to standard output: {}", std::strerror(errno)));
+    }
+  }
+}
+
+std::string read_input() {
+  return read_all(STDIN_FILENO, "standard input");
+}
+
+std::string read_file(const std::string& path) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) {
+    throw Error(errno == ENOENT ? ErrorCode::not_found : ErrorCode::io,
+                fmt::format("cannot read {}: {}", path, std::strerror(errno)));
+  }
+  struct Close {
+    int descriptor;
+    ~Close() { ::close(descriptor); }
+  } const close{descriptor};
+  return read_all(descriptor, path);
+}
+
+bool output_is_terminal() {
+  return ::isatty(STDOUT_FILENO) != 0;
+}
+bool input_is_terminal() {
+  return ::isatty(STDIN_FILENO) != 0;
+}
+
+void print_error(std::string_view message) {
+  print_labelled("\x1b[31m", "error", message);
+}
+void print_warning(std::string_view message) {
+  print_labelled("\x1b[33m", "warning", message);
+}
+void print_note(std::string_view message) {
+  fmt::print(stderr, "sparkx: {}\n", message);
+}
+void print_line(std::string_view line) {
+  fmt::print(stderr, "{}\n", line);
+}
+
+ProgressBar::ProgressBar(std::string label)
+    : label_(std::move(label)),
+      enabled_(::isatty(STDERR_FILENO) != 0),
+      begin_(std::chrono::steady_clock::now()),
+      last_(begin_) {}
+
+void ProgressBar::update(std::uint64_t done, std::uint64_t total) {
+  if (!enabled_ || total == 0) return;
+  const auto now = std::chrono::steady_clock::now();
+  if (now - begin_ < kBarDelay || now - last_ < kBarInterval) return;
+  last_ = now;
+  shown_ = true;
+  const double share = std::min(1.0, static_cast<double>(done) / static_cast<double>(total));
+  const int filled = static_cast<int>(share * kBarWidth);
+  fmt::print(stderr, "\r{} [{}{}] {:3.0f} %", label_, std::string(static_cast<std::size_t>(filled), '#'),
+             std::string(static_cast<std::size_t>(kBarWidth - filled), ' '), share * 100);
+  std::fflush(stderr);
+}
+
+void ProgressBar::clear() {
+  if (std::exchange(shown_, false)) fmt::print(stderr, "\r\x1b[K");
+}
+
+}  // namespace sparkx::cli

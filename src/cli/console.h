@@ -1,0 +1,67 @@
+// Standard output, standard error and Ctrl-C: results go to the one, everything else to the other.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace sparkx::cli {
+
+// Exit statuses of the program.
+inline constexpr int kDone = 0;
+inline constexpr int kFailed = 1;
+inline constexpr int kUsage = 2;
+inline constexpr int kInterrupted = 130;
+
+// Thrown for a command line that makes no sense; main prints it and exits with kUsage.
+struct UsageError {
+  std::string message;
+};
+
+// Thrown when the reader of standard output has gone: there is nobody left to work for.
+struct ClosedPipe {};
+
+// Thrown when Ctrl-C ends what would otherwise wait.
+struct Interrupted {};
+
+// Ctrl-C sets interrupted() once and kills the program the second time; a closed pipe becomes an error of write.
+void install_signal_handlers();
+const std::atomic<bool>& interrupted();
+
+// Writes all of it to standard output, at once. Throws ClosedPipe, and Error{io} for any other failure.
+void write_output(std::string_view text);
+
+// All of standard input, or of a file. Throws Error{not_found} or Error{io} with the name, and Interrupted on Ctrl-C.
+std::string read_input();
+std::string read_file(const std::string& path);
+
+bool output_is_terminal();
+bool input_is_terminal();
+
+void print_error(std::string_view message);
+void print_warning(std::string_view message);
+void print_note(std::string_view message);  // "sparkx: …"
+void print_line(std::string_view line);     // to standard error, as it is
+
+// A bar on standard error, only where that is a terminal; it vanishes when it is done.
+class ProgressBar {
+ public:
+  explicit ProgressBar(std::string label);
+  ~ProgressBar() { clear(); }
+  ProgressBar(const ProgressBar&) = delete;
+  ProgressBar& operator=(const ProgressBar&) = delete;
+
+  void update(std::uint64_t done, std::uint64_t total);
+  void clear();
+
+ private:
+  std::string label_;
+  bool enabled_;
+  bool shown_ = false;
+  std::chrono::steady_clock::time_point begin_;
+  std::chrono::steady_clock::time_point last_;
+};
+
+}  // namespace sparkx::cli

@@ -1,0 +1,96 @@
+#include "model_arguments.h"
+
+#include <fmt/core.h>
+
+#include <cmath>
+#include <utility>
+
+#include "console.h"
+
+namespace sparkx::cli {
+namespace {
+
+void say_builtin() {
+  print_note("no model given (-m): using the built-in demonstration model");
+}
+
+std::string mebibytes(std::size_t bytes) {
+  return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / 1048576.0);
+}
+
+}  // namespace
+
+CLI::Validator at_least(double minimum) {
+  return CLI::Validator(
+      [minimum](std::string& text) -> std::string {
+        double value = 0;
+        const bool number = CLI::detail::lexical_cast(text, value);
+        return number && std::isfinite(value) && value >= minimum
+                   ? std::string()
+                   : fmt::format("\"{}\" is not a number of {} or more", text, minimum);
+      },
+      "");
+}
+
+void add_model_option(CLI::App& command, std::string& model) {
+  command.add_option("-m,--model", model, "Folder of the model; without it the built-in model is used")
+      ->type_name("DIR");
+}
+
+void add_model_arguments(CLI::App& command, ModelArguments& arguments) {
+  add_model_option(command, arguments.model);
+  command.add_option("--dtype", arguments.dtype, "Type of the weights in memory; auto keeps the file's")
+      ->check(CLI::IsMember({"auto", "float32", "bfloat16", "float16"}))
+      ->type_name("TYPE")
+      ->capture_default_str();
+  command
+      .add_option("--kv-dtype", arguments.kv_dtype,
+                  "Type of the cache of keys and values; float32 with --dtype float32, else bfloat16")
+      ->check(CLI::IsMember({"float32", "bfloat16"}))
+      ->type_name("TYPE");
+  command.add_option("--device", arguments.device, "Where to compute")
+      ->check(CLI::IsMember({"cpu"}))
+      ->type_name("DEVICE")
+      ->capture_default_str();
+  command.add_option("--threads", arguments.threads, "Number of threads; by default one for each physical core")
+      ->check(at_least(1))
+      ->type_name("N");
+  command
+      .add_option("--ctx", arguments.context,
+                  "Positions of the context; by default the model's, at most 32768 and what fits into memory")
+      ->check(at_least(1))
+      ->type_name("N");
+  command.add_flag("--verbose", arguments.verbose, "Say what is used, and how long it took");
+}
+
+LanguageModel load_model(const ModelArguments& arguments, ModelOptions options) {
+  options.dtype = arguments.dtype;
+  if (arguments.kv_dtype) options.kv_dtype = *arguments.kv_dtype;
+  options.threads = arguments.threads;
+  if (arguments.context) options.context = arguments.context;
+  ProgressBar bar("loading");
+  options.progress = [&bar](std::uint64_t done, std::uint64_t total) {
+    bar.update(done, total);
+    return !interrupted();
+  };
+  if (arguments.model.empty()) say_builtin();
+  LanguageModel model =
+      arguments.model.empty() ? LanguageModel::builtin(options) : LanguageModel::load(arguments.model, options);
+  bar.clear();
+  for (const std::string& warning : model.warnings()) print_warning(warning);
+  if (arguments.verbose) {
+    const ModelInfo& info = model.info();
+    print_line(fmt::format("model: {}, {} of {} weights, {} cache, context {} of {}, {}",
+                           arguments.model.empty() ? "built-in" : arguments.model, mebibytes(info.weight_bytes),
+                           info.weights, info.kv, info.context, info.max_position_embeddings, info.device));
+  }
+  return model;
+}
+
+TextTokenizer load_tokenizer(const std::string& model) {
+  if (!model.empty()) return TextTokenizer::load(model);
+  say_builtin();
+  return TextTokenizer::builtin();
+}
+
+}  // namespace sparkx::cli

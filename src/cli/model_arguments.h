@@ -1,0 +1,37 @@
+// The options that every command which runs a model has.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "sparkx/sparkx.hpp"
+
+namespace sparkx::cli {
+
+struct ModelArguments {
+  std::string model;  // empty: the built-in model
+  std::string dtype = "auto";
+  std::optional<std::string> kv_dtype;
+  std::string device = "cpu";
+  std::optional<int> threads;
+  std::optional<std::int64_t> context;
+  bool verbose = false;
+};
+
+void add_model_option(CLI::App& command, std::string& model);
+void add_model_arguments(CLI::App& command, ModelArguments& arguments);
+
+// A number of its own for each option, checked while the command line is read.
+CLI::Validator at_least(double minimum);
+
+// Loads the model with a progress bar, says once when it is the built-in one, and prints its warnings. `options` gives
+// what the command decides. Throws Interrupted on Ctrl-C.
+LanguageModel load_model(const ModelArguments& arguments, ModelOptions options);
+
+// The tokenizer alone.
+TextTokenizer load_tokenizer(const std::string& model);
+
+}  // namespace sparkx::cli

@@ -1,0 +1,17 @@
+#include "core/memory_info.h"
+#include "core/version.h"
+#include "kernels/kernels.h"
+#include "sparkx/sparkx.hpp"
+
+namespace sparkx {
+
+BuildInfo build_info() {
+  const Version v = version();
+  return {v.version, v.commit, v.compiler, kernels::kernel_table().name};
+}
+
+std::uint64_t peak_memory_bytes() {
+  return peak_resident_bytes();
+}
+
+}  // namespace sparkx
