@@ -9,8 +9,8 @@ enum class ChatRole { system, user, assistant };
 
 struct ChatMessage {
   ChatRole role = ChatRole::user;
-  std::string content;
-  std::string reasoning;  // assistant only; empty: the turn opens with </think>
+  std::string content = {};
+  std::string reasoning = {};  // assistant only; empty: the turn opens with </think>
 };
 
 struct ChatOptions {

@@ -39,7 +39,7 @@ int report(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App& command = chosen(app);
   if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) {
     write_output(dynamic_cast<const CLI::CallForVersion*>(&error) != nullptr ? error.what() + std::string("\n")
-                                                                             : command.help());
+                                                                             : app.help());
     return kDone;
   }
   std::string message = error.what();

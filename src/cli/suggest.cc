@@ -29,7 +29,8 @@ int edit_distance(std::string_view a, std::string_view b) {
 
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates) {
   std::string best;
-  int best_distance = static_cast<int>(word.size()) / 3 + 1;  // further away it is another word
+  const std::size_t dashes = std::min(word.find_first_not_of('-'), word.size());
+  int best_distance = static_cast<int>(word.size() - dashes) / 3 + 1;  // further away it is another word
   for (const std::string& candidate : candidates) {
     const bool begins = word.size() >= 3 && candidate.starts_with(word);
     const int distance = begins ? 1 : edit_distance(word, candidate);

@@ -72,9 +72,9 @@ struct LanguageModel::Impl {
 };
 
 struct Sequence::Impl {
-  explicit Impl(std::shared_ptr<LanguageModel::Impl> of) : owner(std::move(of)), sequence(*owner->model) {}
+  Impl(std::shared_ptr<void> of, Model& model) : owner(std::move(of)), sequence(model) {}
 
-  std::shared_ptr<LanguageModel::Impl> owner;  // before the sequence, which must go first
+  std::shared_ptr<void> owner;  // of the model; before the sequence, which must go first
   TokenSequence sequence;
 };
 
@@ -126,7 +126,7 @@ GenerationOptions LanguageModel::generation_defaults() const {
 }
 
 Sequence LanguageModel::create_sequence() {
-  return Sequence(std::make_unique<Sequence::Impl>(impl_));
+  return Sequence(std::make_unique<Sequence::Impl>(impl_, *impl_->model));
 }
 
 std::span<const StepOutput> LanguageModel::step(std::span<const BatchItem> items) {

@@ -1,0 +1,201 @@
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "cli/sparkx_program.h"
+#include "core/version.h"
+#include "support/temp_dir.h"
+
+namespace sparkx::testing {
+namespace {
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST(CommandLine, VersionSaysWhatIsInTheBinary) {
+  const ProcessResult r = sparkx({"--version"});
+  EXPECT_EQ(r.status, 0);
+  EXPECT_EQ(r.err, "");
+  EXPECT_TRUE(r.out.starts_with(std::string("sparkx ") + version().version + " (commit ")) << r.out;
+  EXPECT_TRUE(contains(r.out, version().compiler)) << r.out;
+  EXPECT_TRUE(r.out.ends_with(")\n")) << r.out;
+}
+
+TEST(CommandLine, VersionSaysTheInstructionSetInUse) {
+  const ProcessResult r = sparkx({"--version"}, {.environment = {{"SPARKX_ISA", "reference"}}});
+  EXPECT_TRUE(r.out.ends_with(", reference)\n")) << r.out;
+  const ProcessResult unknown = sparkx({"--version"}, {.environment = {{"SPARKX_ISA", "abacus"}}});
+  EXPECT_EQ(unknown.status, 1);
+  EXPECT_TRUE(unknown.err.starts_with("sparkx: error: ")) << unknown.err;
+  EXPECT_TRUE(contains(unknown.err, "abacus")) << unknown.err;
+}
+
+TEST(CommandLine, HelpGoesToStandardOutputAndHasExamples) {
+  for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
+           {"--help"}, {"generate", "--help"}, {"logits", "-h"}, {"tokenize", "--help"}, {"completion", "--help"}}) {
+    const ProcessResult r = sparkx(arguments);
+    EXPECT_EQ(r.status, 0);
+    EXPECT_EQ(r.err, "");
+    EXPECT_TRUE(contains(r.out, "Examples:")) << r.out;
+  }
+}
+
+struct UsageCase {
+  const char* name;
+  std::vector<std::string> arguments;
+  std::string says;
+};
+
+class Usage : public ::testing::TestWithParam<UsageCase> {};
+
+TEST_P(Usage, ErrorsExitWithTwoAndSayWhatIsWrong) {
+  const ProcessResult r = sparkx(GetParam().arguments);
+  EXPECT_EQ(r.status, 2);
+  EXPECT_EQ(r.out, "");
+  EXPECT_TRUE(r.err.starts_with("sparkx: error: ")) << r.err;
+  EXPECT_TRUE(contains(r.err, GetParam().says)) << r.err;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    CommandLine, Usage,
+    ::testing::Values(
+        UsageCase{"NoCommand", {}, "there is no command"},
+        UsageCase{"UnknownCommand", {"genrate"}, "unknown command \"genrate\"; did you mean generate?"},
+        UsageCase{
+            "UnknownOption", {"generate", "-p", "x", "--tmep", "1"}, "unknown option --tmep; did you mean --temp?"},
+        UsageCase{"UnknownOptionWithValue", {"generate", "-p", "x", "--topp=1"}, "did you mean --top-p?"},
+        UsageCase{"NothingAlike", {"generate", "-p", "x", "--quux"}, "unknown option --quux\n"},
+        UsageCase{"MissingValue", {"generate", "-p"}, "--prompt"},
+        UsageCase{"PromptTwice", {"generate", "-p", "x", "-f", "y"}, "-p or with -f"},
+        UsageCase{"RawWithSystemPrompt", {"generate", "-p", "x", "--raw", "--system-prompt", "y"}, "--raw"},
+        UsageCase{"LogprobsWithoutJson", {"generate", "-p", "x", "--logprobs", "2"}, "--json"},
+        UsageCase{"NegativeTemperature", {"generate", "-p", "x", "--temp", "-1"}, "--temp"},
+        UsageCase{"TemperatureThatIsNoNumber", {"generate", "-p", "x", "--temp", "hot"}, "--temp"},
+        UsageCase{"TopPAboveOne", {"generate", "-p", "x", "--top-p", "1.5"}, "--top-p"},
+        UsageCase{"TopKBelowMinusOne", {"generate", "-p", "x", "--top-k", "-2"}, "--top-k"},
+        UsageCase{"NegativeSeed", {"generate", "-p", "x", "--seed", "-1"}, "--seed"},
+        UsageCase{"SeedTooLarge", {"generate", "-p", "x", "--seed", "18446744073709551616"}, "--seed"},
+        UsageCase{"BiasWithoutId", {"generate", "-p", "x", "--logit-bias", "5"}, "ID=BIAS"},
+        UsageCase{"UnknownDtype", {"generate", "-p", "x", "--dtype", "int3"}, "--dtype"},
+        UsageCase{"UnknownDevice", {"generate", "-p", "x", "--device", "gpu"}, "--device"},
+        UsageCase{"NoThreads", {"generate", "-p", "x", "--threads", "0"}, "--threads"},
+        UsageCase{"NoContext", {"generate", "-p", "x", "--ctx", "0"}, "--ctx"},
+        UsageCase{"LogitsWithoutTokens", {"logits", "-o", "x"}, "--tokens"},
+        UsageCase{"LogitsWithoutOutput", {"logits", "--tokens", "1"}, "--output"},
+        UsageCase{"ChunkOfNothing", {"logits", "--tokens", "1", "-o", "x", "--chunk", "0"}, "--chunk"},
+        UsageCase{"TwoTexts", {"tokenize", "two", "words"}, "in quotes"},
+        UsageCase{"DecodePieces", {"tokenize", "--decode", "--pieces", "1"}, "--decode"},
+        UsageCase{"UnknownShell", {"completion", "tcsh"}, "tcsh"}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+struct FailureCase {
+  const char* name;
+  std::vector<std::string> arguments;
+  std::string says;
+};
+
+class Failure : public ::testing::TestWithParam<FailureCase> {};
+
+TEST_P(Failure, ExitsWithOneAndNamesWhatFailed) {
+  const ProcessResult r = sparkx(GetParam().arguments);
+  EXPECT_EQ(r.status, 1);
+  EXPECT_EQ(r.out, "");
+  EXPECT_TRUE(contains(r.err, "sparkx: error: ")) << r.err;
+  EXPECT_TRUE(contains(r.err, GetParam().says)) << r.err;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    CommandLine, Failure,
+    ::testing::Values(
+        FailureCase{"NoModel", {"generate", "-m", "/no/such/model", "-p", "x"}, "/no/such/model"},
+        FailureCase{"NoPromptFile", {"generate", "-f", "/no/such/prompt"}, "/no/such/prompt: No such file"},
+        FailureCase{"PromptFileIsAFolder", {"generate", "-f", "/"}, "cannot read /"},
+        FailureCase{"EmptyRawPrompt", {"generate", "--raw", "-p", ""}, "the prompt has no tokens"},
+        FailureCase{"PromptLongerThanTheContext", {"generate", "--ctx", "4", "-p", "more than four tokens"}, "context"},
+        FailureCase{"BiasOutsideTheVocabulary", {"generate", "-p", "x", "--logit-bias", "99999999=1"}, "99999999"},
+        FailureCase{"EmptyStop", {"generate", "-p", "x", "--stop", ""}, "stop string is empty"},
+        FailureCase{"NoTokenFile", {"logits", "--tokens", "/no/such/tokens", "-o", "/dev/null"}, "/no/such/tokens"},
+        FailureCase{"NoTokens", {"logits", "--tokens", "", "-o", "/dev/null"}, "no tokens"},
+        FailureCase{"TokenOutsideTheVocabulary", {"logits", "--tokens", "99999999", "-o", "x.safetensors"}, "99999999"},
+        FailureCase{"DecodeOutsideTheVocabulary", {"tokenize", "--decode", "99999999"}, "99999999"},
+        FailureCase{"DecodeOfAWord", {"tokenize", "--decode", "1 x2 3"}, "\"x2\" is not a token id"}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+TEST(CommandLine, OutputThatCannotBeWrittenIsAnError) {
+  if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "there is no /dev/full";
+  const ProcessResult r =
+      run_process({"/bin/sh", "-c", "exec \"$0\" tokenize abc > /dev/full", SPARKX_BINARY_DIR "/sparkx"});
+  EXPECT_EQ(r.status, 1);
+  EXPECT_TRUE(contains(r.err, "standard output")) << r.err;
+}
+
+TEST(CommandLine, ColourOnlyOnATerminalAndNotWithNoColor) {
+  const std::vector<std::string> arguments = {"tokenize", "--decode", "x"};
+  EXPECT_FALSE(contains(sparkx(arguments).err, "\x1b["));
+  EXPECT_TRUE(contains(sparkx(arguments, {.terminal_error = true}).err, "\x1b[31merror:\x1b[0m"));
+  EXPECT_FALSE(contains(sparkx(arguments, {.terminal_error = true, .environment = {{"NO_COLOR", "1"}}}).err, "\x1b["));
+  EXPECT_TRUE(contains(sparkx(arguments, {.terminal_error = true, .environment = {{"NO_COLOR", ""}}}).err, "\x1b["));
+}
+
+TEST(Completion, BashKnowsCommandsOptionsAndFiles) {
+  TempDir folder;
+  const std::string script = (folder.path() / "sparkx.bash").string();
+  const ProcessResult r =
+      run_process({"/bin/bash", "-c", "\"$0\" completion bash > \"$1\"", SPARKX_BINARY_DIR "/sparkx", script});
+  ASSERT_EQ(r.status, 0) << r.err;
+  const auto complete = [&](const std::string& words) {
+    return run_process({"/bin/bash", "-c",
+                        "source \"$0\"; COMP_WORDS=(" + words +
+                            "); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); compopt() { :; }; _sparkx; "
+                            "printf '%s\\n' \"${COMPREPLY[@]}\"",
+                        script})
+        .out;
+  };
+  EXPECT_EQ(complete("sparkx gen"), "generate\n");
+  EXPECT_EQ(complete("sparkx generate --top"), "--top-p\n--top-k\n");
+  EXPECT_EQ(complete("sparkx completion z"), "zsh\n");
+  EXPECT_EQ(complete("sparkx generate -f " + folder.path().string() + "/spar"), script + "\n");
+  EXPECT_EQ(complete("sparkx generate --temp ''"), "\n");
+}
+
+TEST(Completion, ZshAndFishScriptsNameEveryOptionOfGenerate) {
+  const std::string zsh = sparkx({"completion", "zsh"}).out;
+  const std::string fish = sparkx({"completion", "fish"}).out;
+  EXPECT_TRUE(zsh.starts_with("#compdef sparkx\n"));
+  for (const std::string option : {"model",
+                                   "prompt",
+                                   "file",
+                                   "max-tokens",
+                                   "temp",
+                                   "top-p",
+                                   "top-k",
+                                   "min-p",
+                                   "seed",
+                                   "repetition-penalty",
+                                   "presence-penalty",
+                                   "frequency-penalty",
+                                   "logit-bias",
+                                   "stop",
+                                   "dtype",
+                                   "kv-dtype",
+                                   "device",
+                                   "threads",
+                                   "ctx",
+                                   "raw",
+                                   "ignore-chat-template",
+                                   "system-prompt",
+                                   "no-thinking",
+                                   "hide-thinking",
+                                   "logprobs",
+                                   "json",
+                                   "verbose"}) {
+    EXPECT_TRUE(contains(zsh, "'*--" + option + "[")) << option;
+    EXPECT_TRUE(contains(fish, " -l " + option + " ")) << option;
+  }
+}
+
+}  // namespace
+}  // namespace sparkx::testing

@@ -1,0 +1,263 @@
+// sparkx generate, as a program, on the built-in model.
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "cli/sparkx_program.h"
+#include "core/json.h"
+#include "sparkx/reasoning.hpp"
+#include "support/temp_dir.h"
+
+namespace sparkx::testing {
+namespace {
+
+using Arguments = std::vector<std::string>;
+
+const std::string kQuestion = "53乘以42的结果是多少？";
+
+// Never ends by itself: the end marker is out of reach, and the context is thousands of tokens long.
+const Arguments kEndless = {"generate", "-p", kQuestion, "--logit-bias", "1=-10000"};
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+Arguments operator+(Arguments a, const Arguments& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+ProcessResult generate(const Arguments& arguments, const ProcessOptions& options = {}) {
+  return sparkx(Arguments{"generate"} + arguments, options);
+}
+
+ProcessResult ask(const Arguments& arguments = {}) {
+  return generate(Arguments{"-p", kQuestion, "-n", "60"} + arguments);
+}
+
+std::vector<json::Value> json_lines(const std::string& text) {
+  std::vector<json::Value> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(json::parse(line, "standard output"));
+  return lines;
+}
+
+TEST(Generate, AnswersWithTheBuiltinModelAndSaysSoOnce) {
+  const ProcessResult r = ask();
+  EXPECT_EQ(r.status, 0);
+  EXPECT_GT(r.out.size(), 1u);
+  EXPECT_TRUE(r.out.ends_with('\n'));
+  EXPECT_EQ(r.err, "sparkx: no model given (-m): using the built-in demonstration model\n");
+}
+
+TEST(Generate, TakesAModelFolder) {
+  const ProcessResult r = ask({"-m", SPARKX_SOURCE_DIR "/models/mini"});
+  EXPECT_EQ(r.err, "");
+  EXPECT_EQ(r.out, ask().out);
+}
+
+TEST(Generate, GreedyTextIsTheSameOnAnyNumberOfThreads) {
+  const std::string expected = ask({"--temp", "0", "--threads", "1"}).out;
+  EXPECT_EQ(ask({"--temp", "0", "--threads", "2"}).out, expected);
+  EXPECT_EQ(ask({"--temp", "0", "--threads", "2"}).out, expected);
+}
+
+TEST(Generate, ThePromptMayComeFromAFileOrAPipe) {
+  const std::string expected = ask().out;
+  TempDir folder;
+  const std::string file = folder.write("prompt.txt", kQuestion + "\n").string();
+  EXPECT_EQ(generate({"-f", file, "-n", "60"}).out, expected);
+  EXPECT_EQ(generate({"-n", "60"}, {.input = kQuestion}).out, expected);
+  EXPECT_EQ(generate({"-n", "60"}, {.input = kQuestion + "\n"}).out, expected);
+  EXPECT_EQ(generate({"-n", "60"}, {.input = kQuestion + "\r\n"}).out, expected);
+}
+
+TEST(Generate, ARawPromptIsTakenToTheByteAndMarkersCount) {
+  const auto prompt_tokens = [](const Arguments& arguments, const std::string& input) {
+    const auto lines = json_lines(generate(arguments + Arguments{"--json", "-n", "0"}, {.input = input}).out);
+    return lines.back().find("prompt_tokens")->as_int64();
+  };
+  EXPECT_EQ(prompt_tokens({"--raw"}, "<think>"), 1);
+  EXPECT_EQ(prompt_tokens({"--ignore-chat-template"}, "<think>\n"), 2);
+  // In a message the same marker is text: seven characters in more than one token.
+  EXPECT_GT(prompt_tokens({}, "<think>"), prompt_tokens({}, "") + 1);
+}
+
+TEST(Generate, TheSystemMessageAndThinkingChangeThePrompt) {
+  const auto prompt_tokens = [](const Arguments& arguments) {
+    const auto lines = json_lines(generate(Arguments{"-p", "x", "--json", "-n", "0"} + arguments).out);
+    return lines.back().find("prompt_tokens")->as_int64();
+  };
+  EXPECT_GT(prompt_tokens({"--system-prompt", "Be brief."}), prompt_tokens({}));
+  const auto first = [](const Arguments& arguments) {
+    return json_lines(generate(Arguments{"-p", kQuestion, "--json", "-n", "1", "--logprobs", "0"} + arguments).out)[0];
+  };
+  EXPECT_NE(first({}).find("logprob")->as_double(), first({"--no-thinking"}).find("logprob")->as_double());
+}
+
+TEST(Generate, JsonIsOneObjectATokenAndASummary) {
+  const ProcessResult r = ask({"--json", "--logprobs", "3", "--seed", "9"});
+  EXPECT_EQ(r.status, 0);
+  const std::vector<json::Value> lines = json_lines(r.out);
+  ASSERT_GE(lines.size(), 2u);
+  std::string text;
+  for (std::size_t i = 0; i + 1 < lines.size(); ++i) {
+    const json::Value& line = lines[i];
+    EXPECT_EQ(line.as_object().size(), 5u);
+    EXPECT_EQ(line.find("index")->as_int64(), static_cast<std::int64_t>(i));
+    text += line.find("text")->as_string();
+    EXPECT_LE(line.find("logprob")->as_double(), 0.0);
+    const json::Array& top = line.find("top_logprobs")->as_array();
+    ASSERT_EQ(top.size(), 3u);
+    EXPECT_EQ(top[0].find("id")->as_int64(), line.find("id")->as_int64());  // greedy
+    EXPECT_EQ(top[0].find("logprob")->as_double(), line.find("logprob")->as_double());
+    EXPECT_TRUE(top[2].find("text")->is_string());
+  }
+  const json::Value& summary = lines.back();
+  EXPECT_EQ(summary.find("text")->as_string(), text);
+  EXPECT_EQ(summary.find("completion_tokens")->as_int64(), static_cast<std::int64_t>(lines.size()) - 1);
+  EXPECT_GT(summary.find("prompt_tokens")->as_int64(), 0);
+  EXPECT_EQ(summary.find("seed")->as_int64(), 9);
+  const std::string reason = summary.find("finish_reason")->as_string();
+  EXPECT_TRUE(reason == "stop" || reason == "length") << reason;
+  for (const char* name : {"load_seconds", "prompt_seconds", "generation_seconds", "prompt_tokens_per_second",
+                           "generation_tokens_per_second"}) {
+    EXPECT_GE(summary.find("timings")->find(name)->as_double(), 0.0) << name;
+  }
+  EXPECT_EQ(ask().out, text + "\n");
+}
+
+TEST(Generate, LogprobsAfterTheFiltersAreThoseOfTheChoice) {
+  const auto lines = json_lines(ask({"--json", "--logprobs", "5", "--sampled-logprobs"}).out);
+  EXPECT_EQ(lines[0].find("logprob")->as_double(), 0.0);  // greedy: nothing else could have come
+  EXPECT_EQ(lines[0].find("top_logprobs")->as_array().size(), 1u);
+}
+
+TEST(Generate, EndsAfterMaxTokens) {
+  const auto lines = json_lines(sparkx(kEndless + Arguments{"-n", "7", "--json"}).out);
+  EXPECT_EQ(lines.size(), 8u);
+  EXPECT_EQ(lines.back().find("finish_reason")->as_string(), "length");
+  EXPECT_EQ(lines.back().find("completion_tokens")->as_int64(), 7);
+}
+
+TEST(Generate, AFullContextIsALengthAndNoError) {
+  const ProcessResult r = sparkx(kEndless + Arguments{"--ctx", "64", "--json"});
+  EXPECT_EQ(r.status, 0);
+  const auto lines = json_lines(r.out);
+  const json::Value& summary = lines.back();
+  EXPECT_EQ(summary.find("finish_reason")->as_string(), "length");
+  // The last token needs no position of its own.
+  EXPECT_EQ(summary.find("prompt_tokens")->as_int64() + summary.find("completion_tokens")->as_int64(), 65);
+}
+
+TEST(Generate, ASeedGivesTheSameTextOnAnyNumberOfThreads) {
+  const Arguments sampled = {"--temp",
+                             "1.5",
+                             "--top-p",
+                             "0.95",
+                             "--top-k",
+                             "50",
+                             "--min-p",
+                             "0.01",
+                             "--repetition-penalty",
+                             "1.1",
+                             "--repetition-window",
+                             "20",
+                             "--presence-penalty",
+                             "0.2",
+                             "--frequency-penalty",
+                             "0.1"};
+  const std::string seven = ask(sampled + Arguments{"--seed", "7", "--threads", "1"}).out;
+  EXPECT_EQ(ask(sampled + Arguments{"--seed", "7", "--threads", "2"}).out, seven);
+  EXPECT_NE(ask(sampled + Arguments{"--seed", "8"}).out, seven);
+}
+
+TEST(Generate, ARandomSeedIsShownAndGivesTheTextAgain) {
+  const Arguments sampled = {"--temp", "2", "--verbose"};
+  const ProcessResult r = ask(sampled);
+  const std::size_t begin = r.err.find("seed: ");
+  ASSERT_NE(begin, std::string::npos) << r.err;
+  const std::string seed = r.err.substr(begin + 6, r.err.find('\n', begin) - begin - 6);
+  EXPECT_EQ(ask(sampled + Arguments{"--seed", seed}).out, r.out);
+  EXPECT_NE(ask(sampled).out, r.out);
+}
+
+TEST(Generate, AStopStringIsNotPrintedWhereverItBegins) {
+  std::string text = ask().out;
+  text.pop_back();
+  // Three characters from the middle, cut between characters.
+  std::vector<std::size_t> starts;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if ((static_cast<unsigned char>(text[i]) & 0xC0) != 0x80) starts.push_back(i);
+  }
+  ASSERT_GT(starts.size(), 12u);
+  const std::string stop = text.substr(starts[8], starts[11] - starts[8]);
+  const ProcessResult r = ask({"--stop", "never there", "--stop", stop, "--json"});
+  const auto lines = json_lines(r.out);
+  EXPECT_EQ(lines.back().find("finish_reason")->as_string(), "stop");
+  EXPECT_EQ(lines.back().find("text")->as_string(), text.substr(0, text.find(stop)));
+}
+
+TEST(Generate, HiddenThinkingLeavesTheAnswer) {
+  std::string text = generate({"-p", kQuestion, "-n", "300"}).out;
+  text.pop_back();
+  ReasoningSplitter splitter(true);
+  const std::string answer = splitter.feed(text).answer + splitter.finish().answer;
+  EXPECT_EQ(generate({"-p", kQuestion, "-n", "300", "--hide-thinking"}).out, answer + "\n");
+}
+
+TEST(Generate, VerboseSaysWhatIsInForceAndHowLongItTook) {
+  const std::string err = ask({"--verbose", "--threads", "1"}).err;
+  for (const char* part :
+       {"bfloat16 cache", "1 thread", "load: ", "prompt: ", "generation: ", "tokens/s", "peak memory: "}) {
+    EXPECT_TRUE(contains(err, part)) << part << "\n" << err;
+  }
+  EXPECT_TRUE(contains(ask({"--verbose", "--dtype", "float32"}).err, "float32 weights, float32 cache"));
+  EXPECT_TRUE(contains(ask({"--verbose", "--dtype", "float32", "--kv-dtype", "bfloat16"}).err, "bfloat16 cache"));
+}
+
+TEST(Generate, AClosedPipeEndsQuietly) {
+  Process process(sparkx_arguments(kEndless));
+  process.run_until([](const ProcessResult& r) { return !r.out.empty(); });
+  process.close_output();
+  const ProcessResult r = process.wait();
+  EXPECT_EQ(r.status, 0);
+  EXPECT_EQ(r.err, "sparkx: no model given (-m): using the built-in demonstration model\n");
+}
+
+TEST(Generate, ControlCEndsCleanlyWithStatistics) {
+  Process process(sparkx_arguments(kEndless));
+  process.run_until([](const ProcessResult& r) { return !r.out.empty(); });
+  process.send_signal(SIGINT);
+  const ProcessResult r = process.wait();
+  EXPECT_EQ(r.status, 130);
+  EXPECT_TRUE(r.out.ends_with('\n'));
+  EXPECT_TRUE(contains(r.err, "tokens/s, cancelled")) << r.err;
+  EXPECT_FALSE(contains(r.err, "error")) << r.err;
+}
+
+TEST(Generate, ControlCLeavesWholeJson) {
+  Process process(sparkx_arguments(kEndless + Arguments{"--json"}));
+  process.run_until([](const ProcessResult& r) { return !r.out.empty(); });
+  process.send_signal(SIGINT);
+  const ProcessResult r = process.wait();
+  EXPECT_EQ(r.status, 130);
+  EXPECT_EQ(json_lines(r.out).back().find("finish_reason")->as_string(), "cancelled");
+}
+
+TEST(Generate, ControlCEndsTheWaitForAPrompt) {
+  Process process(sparkx_arguments({"generate"}), {.input = "not yet", .keep_input_open = true});
+  const auto begin = std::chrono::steady_clock::now();
+  process.run_until(
+      [&](const ProcessResult&) { return std::chrono::steady_clock::now() - begin > std::chrono::milliseconds(500); });
+  process.send_signal(SIGINT);
+  const ProcessResult r = process.wait();
+  EXPECT_EQ(r.status, 130);
+  EXPECT_EQ(r.out, "");
+}
+
+}  // namespace
+}  // namespace sparkx::testing
