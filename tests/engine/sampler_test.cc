@@ -13,6 +13,7 @@
 #include "core/error.h"
 #include "core/json.h"
 #include "core/random.h"
+#include "kernels/math.h"
 #include "sparkx/sampling.hpp"
 
 namespace sparkx {
@@ -231,6 +232,32 @@ TEST(Sampler, LogprobsOfTheChoiceAreThoseItWasDrawnFrom) {
   EXPECT_EQ(greedy_token.logprob, 0.0f);
   ASSERT_EQ(greedy_token.top_logprobs.size(), 1u);
   EXPECT_EQ(greedy_token.top_logprobs[0].id, 0);
+}
+
+// Rule 11: by id modulo 16, then the tree, whether all tokens are summed or a selection. Any other order of these terms
+// gives other bits.
+TEST(Sampler, SumsOfSelectedTokensHaveTheOrderOfTheSumOfAll) {
+  std::mt19937 random(5);
+  std::normal_distribution<float> normal(0, 2);
+  int differing_from_a_plain_sum = 0;
+  for (int round = 0; round < 20; ++round) {
+    std::vector<float> logits(1000);
+    for (float& l : logits) l = normal(random);
+    SamplingOptions options;
+    options.logprobs = 1;
+    const SampledToken of_model = Sampler(options, 1000).sample(logits, {}, 0);
+    options.logprobs_of = LogprobsOf::choice;
+    const SampledToken of_choice = Sampler(options, 1000).sample(logits, {}, 0);
+    EXPECT_EQ(of_model.id, of_choice.id);
+    EXPECT_EQ(of_model.logprob, of_choice.logprob);
+    EXPECT_EQ(of_model.top_logprobs[0].logprob, of_choice.top_logprobs[0].logprob);
+
+    const float max = *std::max_element(logits.begin(), logits.end());
+    float plain = 0;
+    for (float l : logits) plain += kernels::exp(l - max);
+    if (-kernels::log(plain) != of_choice.top_logprobs[0].logprob) ++differing_from_a_plain_sum;
+  }
+  EXPECT_GT(differing_from_a_plain_sum, 5);
 }
 
 TEST(Sampler, DrawsDependOnSeedAndPositionOnly) {
