@@ -159,6 +159,16 @@ TEST(Dtype, Bfloat16RoundsMatricesAndKeepsNormsAndBiases) {
   EXPECT_EQ(stored->info().weights, "bfloat16");
   EXPECT_TRUE(same_bits(run(*converted, tokens, 40), run(*stored, tokens, 40), spec.vocab_size));
   EXPECT_EQ(converted->info().weight_bytes, stored->info().weight_bytes);
+
+  // Had the norms and biases been rounded too, rounding them beforehand would change nothing.
+  for (auto& [name, tensor] : random.tensors) {
+    if (is_matrix(tensor)) continue;
+    std::vector<float> values = tensor.as<float>();
+    for (float& value : values) value = std::bit_cast<float>(std::uint32_t{rounded_bfloat16(value)} << 16);
+    tensor = testing::stored_tensor("F32", tensor.shape, values);
+  }
+  EXPECT_FALSE(
+      same_bits(run(*load_model(random.open(), options), tokens, 40), run(*stored, tokens, 40), spec.vocab_size));
 }
 
 // Values that float16 and bfloat16 both hold, so that every conversion keeps them and the logits as well.
