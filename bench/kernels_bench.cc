@@ -1,0 +1,95 @@
+// How fast the kernels of the chosen table are (SPARKX_ISA chooses): the shapes of the 1.7B model, one thread.
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+
+#include "core/aligned_buffer.h"
+#include "core/thread_pool.h"
+#include "kernels/kernels.h"
+#include "kernels/pack.h"
+
+namespace sparkx::kernels {
+namespace {
+
+constexpr std::int64_t kColumns = 2048;
+
+// Panels of ones; enough of them that a GEMV reads from memory.
+struct Weights {
+  Weights(WeightKind kind, std::int64_t rows)
+      : bytes(panel_bytes(kind, kColumns)), panels(static_cast<std::size_t>(rows / kLanes) * bytes) {
+    std::fill(panels.begin(), panels.end(), std::byte{0x3c});
+    matrix = {kind, rows, kColumns, bytes, panels.data(), nullptr};
+  }
+  std::size_t bytes;
+  AlignedBuffer<std::byte> panels;
+  PanelMatrix matrix;
+};
+
+void dot(benchmark::State& state, WeightKind kind) {
+  const std::int64_t tokens = state.range(0), rows = tokens == 1 ? 32768 : 512;
+  const Weights w(kind, rows);
+  AlignedBuffer<float> x(tokens * kColumns), out(tokens * rows);
+  std::fill(x.begin(), x.end(), 0.5f);
+  const KernelTable& table = kernel_table();
+  for (auto _ : state) {
+    table.dot[static_cast<int>(kind)](w.matrix, 0, rows / kLanes, {x.data(), kColumns, tokens}, 0, tokens, out.data(),
+                                      rows);
+    benchmark::ClobberMemory();
+  }
+  state.SetBytesProcessed(static_cast<std::int64_t>(w.panels.size() * state.iterations()));
+  state.counters["mac/s"] =
+      benchmark::Counter(static_cast<double>(rows * kColumns * tokens), benchmark::Counter::kIsIterationInvariantRate);
+  state.SetLabel(table.name);
+}
+BENCHMARK_CAPTURE(dot, float32, WeightKind::float32)->Arg(1)->Arg(4)->Arg(12)->Arg(96);
+BENCHMARK_CAPTURE(dot, bfloat16, WeightKind::bfloat16)->Arg(1)->Arg(4)->Arg(12)->Arg(96);
+BENCHMARK_CAPTURE(dot, float16, WeightKind::float16)->Arg(1)->Arg(4)->Arg(12)->Arg(96);
+
+// One full span of bfloat16 cache, head_dim 256: 4 rows are a decoding token of the 1.7B model, 64 a chunk of 16.
+void attention(benchmark::State& state) {
+  const int rows = static_cast<int>(state.range(0)), head_dim = 256;
+  const std::size_t bytes = kv_block_bytes(KvKind::bfloat16, head_dim);
+  AlignedBuffer<std::byte> keys(kSpanBlocks * bytes), values(kSpanBlocks * bytes);
+  AlignedBuffer<float> queries(rows * head_dim), output(rows * head_dim), max(rows), sum(rows);
+  AlignedBuffer<float> scratch(attention_scratch_floats(rows));
+  AlignedBuffer<std::int32_t> first(rows), end(rows);
+  std::fill(end.begin(), end.end(), kSpanPositions);
+  AttentionSpan span{KvKind::bfloat16, head_dim, {}, {}, rows, queries.data(), head_dim, first.data(), end.data(), 1};
+  for (int block = 0; block < kSpanBlocks; ++block) {
+    span.keys[block] = keys.data() + block * bytes;
+    span.values[block] = values.data() + block * bytes;
+  }
+  const KernelTable& table = kernel_table();
+  for (auto _ : state) {
+    table.attention_span(span, {max.data(), sum.data(), output.data(), head_dim}, scratch.data());
+    benchmark::ClobberMemory();
+  }
+  state.counters["mac/s"] =
+      benchmark::Counter(2.0 * rows * head_dim * kSpanPositions, benchmark::Counter::kIsIterationInvariantRate);
+  state.SetLabel(table.name);
+}
+BENCHMARK(attention)->Arg(4)->Arg(64);
+
+void gelu_mul(benchmark::State& state) {
+  AlignedBuffer<float> gate(6656), up(6656), out(6656);
+  const KernelTable& table = kernel_table();
+  for (auto _ : state) {
+    table.gelu_mul(gate.data(), up.data(), 6656, out.data());
+    benchmark::ClobberMemory();
+  }
+  state.SetItemsProcessed(6656 * state.iterations());
+  state.SetLabel(table.name);
+}
+BENCHMARK(gelu_mul);
+
+// What an empty stage costs with so many threads.
+void stage(benchmark::State& state) {
+  ThreadPool pool(static_cast<int>(state.range(0)));
+  for (auto _ : state) {
+    pool.parallel_for(64, 1, [](std::int64_t begin, std::int64_t, int) { benchmark::DoNotOptimize(begin); });
+  }
+}
+BENCHMARK(stage)->Arg(1)->Arg(2)->Arg(8)->UseRealTime();
+
+}  // namespace
+}  // namespace sparkx::kernels
