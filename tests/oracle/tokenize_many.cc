@@ -1,8 +1,9 @@
 // Encodes many texts in one process, for check_tokenizer.py.
 //
 // usage: tokenize_many TOKENIZER.json all|none <TEXTS
-// Each text comes after its length in bytes (4 bytes, little endian); a line of ids answers each. A line says so too when decoding
-// the ids at once and token by token does not give the same.
+// Each text comes after its length in bytes (4 bytes, little endian); a line of ids answers each. A line says so too
+// when decoding the ids at once and token by token does not give the same.
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -21,7 +22,9 @@
 
 namespace {
 
-std::string read_all(std::istream& stream) { return {std::istreambuf_iterator<char>(stream), {}}; }
+std::string read_all(std::istream& stream) {
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
 
 std::string answer(const sparkx::Tokenizer& tokenizer, std::string_view text, sparkx::AddedTokens added) {
   const std::vector<sparkx::TokenId> ids = tokenizer.encode(text, added);
