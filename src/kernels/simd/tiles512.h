@@ -5,8 +5,8 @@
 namespace sparkx::kernels {
 namespace {
 
-constexpr int kTokenTile = 12;      // tokens of a register tile of dot
-constexpr int kTileVectors = 12;    // accumulators of a register tile
+constexpr int kTokenTile = 8;       // tokens of a register tile of dot
+constexpr int kTileVectors = 24;    // accumulators of a register tile
 constexpr int kValueRows = 4;       // rows of a tile of attention's sum over values
 constexpr int kChannelVectors = 4;  // vectors of channels of that tile
 
