@@ -5,9 +5,9 @@
 //                x                             multiplied by the token's value for that column, in all lanes,
 //   token  x[k], x[k], …          x[k]         and added to the lane's chain
 //
-// A register tile is P panels by T tokens: each weight vector that is loaded serves T tokens, each activation P panels (on
-// a Zen 4 core, 3 x 8 with AVX-512 gets 97 % of the multiply-adds there are, 1 x 12 gets 70 %).
-// One token (decode) walks several panels at once, so that their chains hide each other's latency.
+// A register tile is P panels by T tokens: each weight vector that is loaded serves T tokens, each activation P panels
+// (on a Zen 4 core, 3 x 8 with AVX-512 gets 97 % of the multiply-adds there are, 1 x 12 gets 70 %). One token (decode)
+// walks several panels at once, so that their chains hide each other's latency.
 #pragma once
 
 #include "kernels/kernels.h"
