@@ -219,6 +219,19 @@ TEST(Generate, VerboseSaysWhatIsInForceAndHowLongItTook) {
   EXPECT_TRUE(contains(ask({"--verbose", "--dtype", "float32", "--kv-dtype", "bfloat16"}).err, "bfloat16 cache"));
 }
 
+TEST(Generate, ALongPromptHasABarOnATerminalOnly) {
+  std::string prompt;
+  for (int i = 0; i < 150; ++i) prompt += "7 ";
+  // The plain kernels are slow enough on any machine for a bar to be worth it.
+  const Arguments arguments = {"--raw", "-p", prompt, "-n", "1", "--threads", "1"};
+  const auto environment = std::vector<std::pair<std::string, std::string>>{{"SPARKX_ISA", "reference"}};
+  const ProcessResult terminal = generate(arguments, {.terminal_error = true, .environment = environment});
+  EXPECT_EQ(terminal.status, 0);
+  EXPECT_TRUE(contains(terminal.err, "\rprompt [")) << terminal.err;
+  EXPECT_TRUE(terminal.err.ends_with("\r\x1b[K")) << terminal.err;  // it is gone at the end
+  EXPECT_FALSE(contains(generate(arguments, {.environment = environment}).err, "prompt ["));
+}
+
 TEST(Generate, AClosedPipeEndsQuietly) {
   Process process(sparkx_arguments(kEndless));
   process.run_until([](const ProcessResult& r) { return !r.out.empty(); });
