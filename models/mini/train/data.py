@@ -10,6 +10,7 @@ import argparse
 import json
 import os
 import random
+from dataclasses import dataclass
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 START, END = "<｜start▁of▁sentence｜>", "<｜end▁of▁sentence｜>"
@@ -18,6 +19,17 @@ OPERATIONS = {"add": "+", "subtract": "-", "multiply": "×"}
 HELD_OUT = 500                   # questions, and so unordered pairs, an operation
 HELD_OUT_SEED = 20261130
 SHOWN_PAIR = (42, 53)            # held out of every operation; the shown question asks for its product
+
+
+@dataclass(frozen=True)
+class Mix:
+    """How often what is asked; the held-out questions are drawn from the default."""
+    operations: tuple = (25, 20, 55)       # weights, in the order of OPERATIONS
+    lengths: tuple = (10, 35, 40, 15)      # weights of operands of one to four digits in sums and differences
+    one_digit: float = 0.15                # share of factors with one digit
+    negative: float = 0.2                  # share of the smaller numbers drawn first that stay first in a difference
+    without_thinking: float = 0.08         # share of conversations that end with thinking off
+
 
 # ---- reasoning --------------------------------------------------------------------------------------------------
 
@@ -137,14 +149,14 @@ def plain_phrase(op, a, b, rng):
     return language, question.format(a=a, b=b, q=rng.choice(ASK_EN)), answer.format(a=a, b=b, r=result)
 
 
-def operands(op, rng):
+def operands(op, rng, mix=Mix()):
     if op == "multiply":
-        return tuple(rng.randint(10, 99) if rng.random() < 0.85 else rng.randint(0, 9) for _ in range(2))
+        return tuple(rng.randint(10, 99) if rng.random() < 1 - mix.one_digit else rng.randint(0, 9) for _ in range(2))
     while True:
-        lengths = rng.choices((1, 2, 3, 4), weights=(10, 35, 40, 15), k=2)
+        lengths = rng.choices((1, 2, 3, 4), weights=mix.lengths, k=2)
         a, b = (rng.randint(10 ** (n - 1) if n > 1 else 0, 10 ** n - 1) for n in lengths)
         if op == "subtract":
-            return (a, b) if a >= b or rng.random() < 0.2 else (b, a)
+            return (a, b) if a >= b or rng.random() < mix.negative else (b, a)
         if a + b <= 9999:
             return a, b
 
@@ -167,9 +179,9 @@ def make_held_out():
 HELD_OUT_PAIRS = {op: {tuple(sorted(p)) for p in pairs} for op, pairs in make_held_out().items()}
 
 
-def training_operands(op, rng):
+def training_operands(op, rng, mix):
     while True:
-        pair = operands(op, rng)
+        pair = operands(op, rng, mix)
         if tuple(sorted(pair)) not in HELD_OUT_PAIRS[op]:
             return pair
 
@@ -215,13 +227,13 @@ SYSTEM_MESSAGES = ["You are a careful calculator.", "Show your work.", "Be brief
 # ---- conversations -------------------------------------------------------------------------------------------------
 
 
-def exchange(rng):
+def exchange(rng, mix):
     """-> (question, reasoning, answer)"""
     if rng.random() < 0.05:
         _, questions, reasoning, answer = rng.choice(TALK)
         return rng.choice(questions), reasoning, answer
-    op = rng.choices(("add", "subtract", "multiply"), weights=(25, 20, 55))[0]
-    a, b = training_operands(op, rng)
+    op = rng.choices(list(OPERATIONS), weights=mix.operations)[0]
+    a, b = training_operands(op, rng, mix)
     language, question, answer = phrase(op, a, b, rng)
     return question, "\n".join(STEPS[op](a, b, WORDS[language])), answer
 
@@ -238,16 +250,16 @@ def bot_prompt(thinking=True):
     return f"{START}<|Bot|>" + ("<think>" if thinking else "</think>")
 
 
-def conversation(rng):
+def conversation(rng, mix=Mix()):
     """One training conversation as [(text, learn)]. Without thinking the steps stand in the answer itself."""
     pieces = [(opening(rng.choice(SYSTEM_MESSAGES) if rng.random() < 0.1 else None), False)]
     if rng.random() < 0.08:
-        question, reasoning, answer = exchange(rng)
+        question, reasoning, answer = exchange(rng, mix)
         kept = rng.random() < 0.5                        # clients send earlier turns back with or without their reasoning
         pieces.append((user_turn(question) + bot_prompt(kept), False))
         pieces.append((f"{reasoning}</think>{answer}{END}", True) if kept else (f"{answer}{END}", False))
-    question, reasoning, answer = exchange(rng)
-    thinking = rng.random() < 0.92
+    question, reasoning, answer = exchange(rng, mix)
+    thinking = rng.random() < 1 - mix.without_thinking
     pieces.append((user_turn(question) + bot_prompt(thinking), False))
     if thinking:
         pieces.append((f"{reasoning}</think>{answer}{END}", True))

@@ -1,16 +1,17 @@
 """Trains the mini model on conversations from data.py; stops and resumes at any step with the same result.
 
-    python train.py --run DIR [--steps N]        # writes DIR/checkpoint.pt and DIR/log.txt
+    python train.py --run DIR [--threads N]    # writes DIR/checkpoint.pt and DIR/log.txt
 
 Step s sees the batch that the generator draws from seed (SEED, s), so a resumed run sees the data it would have seen.
-Hidden matrices learn with Muon, the embedding, norms and gates with AdamW. The learning rate rises over WARMUP steps,
-stays, and falls linearly to zero over the last DECAY of the steps.
+Hidden matrices learn with Muon, the embedding, norms and gates with AdamW. The learning rates follow RATES.
+MIXES brings in more of what is learnt last: differences, and numbers of unequal lengths.
 """
 import argparse
 import os
 import random
 import time
 
+import numpy as np
 import torch
 from torch.nn import functional as F
 
@@ -19,8 +20,13 @@ import tokenizer
 from model import Spark, read_config
 
 SEED = 20261130
-ROWS, LENGTH = 12, 352          # a batch: rows of several whole conversations each(longer ones, very rare, are left out)
-WARMUP, DECAY = 100, 0.4
+ROWS, LENGTH = 12, 352          # a batch: rows of several whole conversations (longer ones, very rare, are left out)
+# (step, share of the full rate), linear in between
+RATES = [(0, 0.01), (99, 1.0), (1076, 1.0), (1882, 0.558), (3200, 0.0), (3201, 0.16), (3390, 0.0)]
+MIXES = [(0, data.Mix()), (1076, data.Mix(operations=(27, 31, 42))),    # (from this step on, what is asked)
+         (2350, data.Mix(operations=(33, 40, 27), lengths=(20, 25, 30, 25), one_digit=0.3, negative=0.35)),
+         (3200, data.Mix(operations=(15, 60, 25), lengths=(20, 30, 30, 20), one_digit=0.5, negative=0.6,
+                        without_thinking=0.3))]
 SAVE_SECONDS = 120
 IGNORE = -100                    # a target without loss
 
@@ -38,10 +44,11 @@ def encode(pieces, t):
 def batch(step, t):
     """-> tokens, targets, documents [ROWS, LENGTH]; document 0 is padding."""
     rng = random.Random(f"{SEED} {step}")
+    mix = [m for first, m in MIXES if first <= step][-1]
     tokens, targets, documents = (torch.full((ROWS, LENGTH), v) for v in (2, IGNORE, 0))
     used, misses, document = [0] * ROWS, 0, 0
     while misses < 4:
-        x, y = encode(data.conversation(rng), t)
+        x, y = encode(data.conversation(rng, mix), t)
         row = next((r for r in range(ROWS) if used[r] + len(x) <= LENGTH), None)
         if row is None:
             misses += 1
@@ -95,21 +102,17 @@ def optimizers(model):
     return [Muon(hidden, lr=0.02), torch.optim.AdamW(rest, lr=0.003, betas=(0.9, 0.98), weight_decay=0.0)]
 
 
-def rate(step, steps):
-    return min(1.0, (step + 1) / WARMUP, (steps - step) / (DECAY * steps))
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--run", required=True, help="folder for the checkpoint and the log")
-    parser.add_argument("--steps", type=int, default=6000)
+    parser.add_argument("--threads", type=int, default=2)
     args = parser.parse_args()
     os.makedirs(args.run, exist_ok=True)
     path = os.path.join(args.run, "checkpoint.pt")
     log = open(os.path.join(args.run, "log.txt"), "a", encoding="utf-8", buffering=1)
 
     torch.manual_seed(SEED)
-    torch.set_num_threads(2)
+    torch.set_num_threads(args.threads)
     t = tokenizer.load()
     model = Spark(read_config())
     learners = optimizers(model)
@@ -121,7 +124,8 @@ def main():
         for learner, state in zip(learners, saved["optimizers"]):
             learner.load_state_dict(state)
         start = saved["step"]
-    log.write(f"start at step {start} of {args.steps}, {sum(p.numel() for p in model.parameters())} parameters\n")
+    steps = RATES[-1][0]
+    log.write(f"start at step {start} of {steps}, {sum(p.numel() for p in model.parameters())} parameters\n")
     run = torch.compile(model, dynamic=False)
 
     def save(step):
@@ -130,23 +134,24 @@ def main():
 
     saved_at = logged_at = time.time()
     losses, tokens_seen = [], 0
-    for step in range(start, args.steps):
+    for step in range(start, steps):
+        rate = float(np.interp(step, *zip(*RATES)))
         tokens, targets, documents = batch(step, t)
         loss = F.cross_entropy(run(tokens, documents).flatten(0, 1), targets.flatten(), ignore_index=IGNORE)
         loss.backward()
         for learner, rates in zip(learners, base_rates):
             for group, base in zip(learner.param_groups, rates):
-                group["lr"] = base * rate(step, args.steps)
+                group["lr"] = base * rate
             learner.step()
             learner.zero_grad()
         losses.append(loss.item())
         tokens_seen += int((documents > 0).sum())
         if (step + 1) % 20 == 0:
             now = time.time()
-            log.write(f"step {step + 1} loss {sum(losses) / len(losses):.4f} rate {rate(step, args.steps):.3f} "
+            log.write(f"step {step + 1} loss {sum(losses) / len(losses):.4f} rate {rate:.3f} "
                       f"{tokens_seen / (now - logged_at):.0f} tokens/s\n")
             losses, tokens_seen, logged_at = [], 0, now
-        if time.time() - saved_at > SAVE_SECONDS or step + 1 == args.steps:
+        if time.time() - saved_at > SAVE_SECONDS or step + 1 == steps:
             save(step + 1)
             saved_at = time.time()
 
