@@ -31,6 +31,20 @@ const char* kind(mode_t mode) {
   return "a device";
 }
 
+// Where a path leads: a symbolic link stays what it is, and the file behind it is the one to be written.
+fs::path follow_links(fs::path path) {
+  constexpr int kMaxLinks = 40;  // as the system has it
+  const std::string given = path.string();
+  std::error_code error;
+  for (int i = 0; fs::is_symlink(fs::symlink_status(path, error)); ++i) {
+    const fs::path target = fs::read_symlink(path, error);
+    if (error) throw_error(ErrorCode::io, "{}: cannot be written: {}", given, error.message());
+    if (i == kMaxLinks) throw_error(ErrorCode::io, "{}: cannot be written: {}", given, reason(ELOOP));
+    path = path.parent_path() / target;
+  }
+  return path;
+}
+
 }  // namespace
 
 ByteSource::ByteSource(std::string name, int descriptor, const std::byte* memory, std::uint64_t size)
@@ -106,11 +120,18 @@ std::string ByteSource::read_all(std::uint64_t limit) const {
   return text;
 }
 
-AtomicFile::AtomicFile(fs::path path) : path_(std::move(path)) {
-  // A rename would put a file in the place of a device, /dev/null or /dev/stdout, say.
+AtomicFile::AtomicFile(fs::path path) {
+  // A rename would put a file in the place of a device, /dev/null, say.
   struct stat status {};
-  if (stat(path_.c_str(), &status) == 0 && !S_ISREG(status.st_mode)) {
-    throw_error(ErrorCode::io, "{}: is {}, it cannot be replaced by a file", path_.string(), kind(status.st_mode));
+  const bool exists = stat(path.c_str(), &status) == 0;
+  if (exists && !S_ISREG(status.st_mode)) {
+    throw_error(ErrorCode::io, "{}: is {}, it cannot be replaced by a file", path.string(), kind(status.st_mode));
+  }
+  path_ = follow_links(path);  // /dev/stdout is a link, too, and to a file when it is redirected to one
+  struct stat target {};
+  if (exists &&
+      (stat(path_.c_str(), &target) != 0 || target.st_dev != status.st_dev || target.st_ino != status.st_ino)) {
+    throw_error(ErrorCode::io, "{}: leads to a file without a name, which cannot be replaced", path.string());
   }
   static std::atomic<unsigned> counter = 0;
   do {

@@ -51,7 +51,7 @@ struct MemoryFile {
 };
 
 // Writes a file under a temporary name beside its own and gives it its name only when all is written: nobody sees half
-// a file, and a failure leaves what was there.
+// a file, and a failure leaves what was there. A symbolic link is followed, not replaced.
 class AtomicFile {
  public:
   // Throws Error{io}.

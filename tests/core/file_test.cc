@@ -1,5 +1,6 @@
 #include "core/file.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -98,6 +99,42 @@ TEST(AtomicFile, AppearsWholeOrNotAtAll) {
   int files = 0;
   for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(dir.path())) ++files;
   EXPECT_EQ(files, 1) << "a temporary file was left";
+}
+
+TEST(AtomicFile, WritesTheFileBehindALink) {
+  namespace fs = std::filesystem;
+  const TempDir dir;
+  const auto target = dir.write("folder/target", "old");
+  fs::create_symlink("folder/target", dir / "middle");
+  fs::create_symlink(dir / "middle", dir / "link");
+  fs::create_symlink("folder/new", dir / "dangling");
+  fs::create_symlink("loop", dir / "loop");
+  const auto write = [](const fs::path& path) {
+    AtomicFile file(path);
+    file.write("new");
+    file.commit();
+  };
+  write(dir / "link");
+  EXPECT_EQ(read_file(target), "new");
+  write(dir / "dangling");
+  EXPECT_EQ(read_file(dir / "folder/new"), "new");
+  for (const char* link : {"link", "middle", "dangling"}) EXPECT_TRUE(fs::is_symlink(dir / link)) << link;
+  EXPECT_EQ(error_of([&] { write(dir / "loop"); }),
+            "io: " + (dir / "loop").string() + ": cannot be written: Too many levels of symbolic links");
+}
+
+// /dev/stdout, when standard output is a file, leads to it through such a link.
+TEST(AtomicFile, RefusesAFileThatHasNoNameAnyMore) {
+  const TempDir dir;
+  const auto path = dir.write("file", "");
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  ASSERT_GE(descriptor, 0);
+  const std::string link = "/proc/self/fd/" + std::to_string(descriptor);
+  if (!std::filesystem::exists(link)) GTEST_SKIP() << "there is no /proc";
+  std::filesystem::remove(path);
+  EXPECT_EQ(error_of([&] { AtomicFile{link}; }),
+            "io: " + link + ": leads to a file without a name, which cannot be replaced");
+  ::close(descriptor);
 }
 
 TEST(AtomicFile, ErrorsNameThePath) {
