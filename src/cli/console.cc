@@ -24,6 +24,7 @@ constexpr int kBarWidth = 30;
 constexpr auto kBarDelay = 300ms;     // what is done sooner needs no bar
 constexpr auto kBarInterval = 100ms;  // between two drawings
 constexpr std::size_t kReadBytes = 1 << 16;
+constexpr std::size_t kMaxInputBytes = std::size_t{256} << 20;  // /dev/zero never ends
 
 std::atomic<bool> interrupt_seen = false;
 static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler may only touch lock-free atomics");
@@ -38,12 +39,16 @@ bool colour() {
   return ::isatty(STDERR_FILENO) != 0 && (no_color == nullptr || *no_color == '\0');
 }
 
+// What standard error does not take (its reader has gone, the disk is full) is lost: there is nowhere left to say so,
+// and the output is worth more than the notes on it.
+void write_note(std::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), stderr);
+  std::fflush(stderr);
+}
+
 void print_labelled(const char* sequence, std::string_view label, std::string_view message) {
-  if (colour()) {
-    fmt::print(stderr, "sparkx: {}{}:\x1b[0m {}\n", sequence, label, message);
-  } else {
-    fmt::print(stderr, "sparkx: {}: {}\n", label, message);
-  }
+  write_note(colour() ? fmt::format("sparkx: {}{}:\x1b[0m {}\n", sequence, label, message)
+                      : fmt::format("sparkx: {}: {}\n", label, message));
 }
 
 std::string read_all(int descriptor, const std::string& name) {
@@ -58,19 +63,31 @@ std::string read_all(int descriptor, const std::string& name) {
     if (count < 0 && errno != EINTR) {
       throw Error(ErrorCode::io, fmt::format("cannot read {}: {}", name, std::strerror(errno)));
     }
+    if (text.size() > kMaxInputBytes) {
+      throw Error(ErrorCode::io, fmt::format("cannot read {}: more than {} MiB of text", name, kMaxInputBytes >> 20));
+    }
   }
 }
 
 }  // namespace
+
+void open_standard_descriptors() {
+  // Each the wrong way round, so that using it is still an error.
+  constexpr int kModes[] = {O_WRONLY, O_RDONLY, O_RDONLY};
+  for (int descriptor = STDIN_FILENO; descriptor <= STDERR_FILENO; ++descriptor) {
+    if (::fcntl(descriptor, F_GETFD) < 0) ::open("/dev/null", kModes[descriptor]);  // takes the lowest free number
+  }
+}
 
 void install_signal_handlers() {
   struct sigaction interrupt = {};
   interrupt.sa_handler = on_interrupt;
   interrupt.sa_flags = static_cast<int>(SA_RESETHAND);  // the second one kills; no SA_RESTART: a waiting read ends
   ::sigaction(SIGINT, &interrupt, nullptr);
-  struct sigaction pipe = {};
-  pipe.sa_handler = SIG_IGN;
-  ::sigaction(SIGPIPE, &pipe, nullptr);
+  struct sigaction ignore = {};
+  ignore.sa_handler = SIG_IGN;
+  ::sigaction(SIGPIPE, &ignore, nullptr);
+  ::sigaction(SIGXFSZ, &ignore, nullptr);  // a file at the limit of its size is an error of write, too
 }
 
 const std::atomic<bool>& interrupted() {
@@ -100,6 +117,7 @@ std::string read_input() {
 std::string read_file(const std::string& path) {
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor < 0) {
+    if (errno == EINTR && interrupted()) throw Interrupted();  // nobody has opened the other end of a pipe
     throw Error(errno == ENOENT ? ErrorCode::not_found : ErrorCode::io,
                 fmt::format("cannot read {}: {}", path, std::strerror(errno)));
   }
@@ -124,10 +142,10 @@ void print_warning(std::string_view message) {
   print_labelled("\x1b[33m", "warning", message);
 }
 void print_note(std::string_view message) {
-  fmt::print(stderr, "sparkx: {}\n", message);
+  write_note(fmt::format("sparkx: {}\n", message));
 }
 void print_line(std::string_view line) {
-  fmt::print(stderr, "{}\n", line);
+  write_note(fmt::format("{}\n", line));
 }
 
 ProgressBar::ProgressBar(std::string label)
@@ -144,13 +162,12 @@ void ProgressBar::update(std::uint64_t done, std::uint64_t total) {
   shown_ = true;
   const double share = std::min(1.0, static_cast<double>(done) / static_cast<double>(total));
   const int filled = static_cast<int>(share * kBarWidth);
-  fmt::print(stderr, "\r{} [{}{}] {:3.0f} %", label_, std::string(static_cast<std::size_t>(filled), '#'),
-             std::string(static_cast<std::size_t>(kBarWidth - filled), ' '), share * 100);
-  std::fflush(stderr);
+  write_note(fmt::format("\r{} [{}{}] {:3.0f} %", label_, std::string(static_cast<std::size_t>(filled), '#'),
+                         std::string(static_cast<std::size_t>(kBarWidth - filled), ' '), share * 100));
 }
 
 void ProgressBar::clear() {
-  if (std::exchange(shown_, false)) fmt::print(stderr, "\r\x1b[K");
+  if (std::exchange(shown_, false)) write_note("\r\x1b[K");
 }
 
 }  // namespace sparkx::cli

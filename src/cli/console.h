@@ -26,7 +26,12 @@ struct ClosedPipe {};
 // Thrown when Ctrl-C ends what would otherwise wait.
 struct Interrupted {};
 
-// Ctrl-C sets interrupted() once and kills the program the second time; a closed pipe becomes an error of write.
+// Gives the standard descriptors that are closed something to be: a file opened later must not get their number, and
+// the messages in it.
+void open_standard_descriptors();
+
+// Ctrl-C sets interrupted() once and kills the program the second time; a closed pipe becomes an error of write, as
+// a limit on the size of files does.
 void install_signal_handlers();
 const std::atomic<bool>& interrupted();
 

@@ -102,6 +102,7 @@ int guarded(int argc, char** argv) {
 }  // namespace sparkx::cli
 
 int main(int argc, char** argv) {
+  sparkx::cli::open_standard_descriptors();
   sparkx::cli::install_signal_handlers();
   return sparkx::cli::guarded(argc, argv);
 }

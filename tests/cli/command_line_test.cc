@@ -113,6 +113,7 @@ INSTANTIATE_TEST_SUITE_P(
         FailureCase{"NoModel", {"generate", "-m", "/no/such/model", "-p", "x"}, "/no/such/model"},
         FailureCase{"NoPromptFile", {"generate", "-f", "/no/such/prompt"}, "/no/such/prompt: No such file"},
         FailureCase{"PromptFileIsAFolder", {"generate", "-f", "/"}, "cannot read /"},
+        FailureCase{"PromptFileWithoutEnd", {"generate", "-f", "/dev/zero"}, "/dev/zero: more than 256 MiB"},
         FailureCase{"EmptyRawPrompt", {"generate", "--raw", "-p", ""}, "the prompt has no tokens"},
         FailureCase{"PromptLongerThanTheContext", {"generate", "--ctx", "4", "-p", "more than four tokens"}, "context"},
         FailureCase{"BiasOutsideTheVocabulary", {"generate", "-p", "x", "--logit-bias", "99999999=1"}, "99999999"},
@@ -130,6 +131,44 @@ TEST(CommandLine, OutputThatCannotBeWrittenIsAnError) {
       run_process({"/bin/sh", "-c", "exec \"$0\" tokenize abc > /dev/full", SPARKX_BINARY_DIR "/sparkx"});
   EXPECT_EQ(r.status, 1);
   EXPECT_TRUE(contains(r.err, "standard output")) << r.err;
+}
+
+// The status alone, with the redirections of a shell.
+int status_with(const std::string& command, const std::string& redirections) {
+  return run_process({"/bin/sh", "-c", "exec \"$0\" " + command + " " + redirections, SPARKX_BINARY_DIR "/sparkx"})
+      .status;
+}
+
+TEST(CommandLine, AStandardErrorThatTakesNothingChangesNothing) {
+  for (const std::string closed : {"2>&-", "2>/dev/full"}) {
+    if (closed == "2>/dev/full" && !std::filesystem::exists("/dev/full")) continue;
+    const ProcessResult r =
+        run_process({"/bin/sh", "-c", "exec \"$0\" tokenize abc " + closed, SPARKX_BINARY_DIR "/sparkx"});
+    EXPECT_EQ(r.status, 0) << closed;
+    EXPECT_EQ(r.out, sparkx({"tokenize", "abc"}).out) << closed;
+    EXPECT_EQ(status_with("generate -p x -n 2 --verbose", closed), 0) << closed;
+    EXPECT_EQ(status_with("generate --bad", closed), 2) << closed;
+    EXPECT_EQ(status_with("generate -p x -m /no/such/model", closed), 1) << closed;
+  }
+  EXPECT_EQ(status_with("tokenize abc", ">&- 2>&-"), 1);
+}
+
+TEST(CommandLine, AClosedStandardErrorIsNotTheOutputFile) {
+  const TempDir dir;
+  const std::string open = dir.path() / "open.safetensors";
+  const std::string closed = dir.path() / "closed.safetensors";
+  ASSERT_EQ(sparkx({"logits", "--tokens", "1,2", "-o", open}).status, 0);
+  EXPECT_EQ(status_with("logits --tokens 1,2 --verbose -o " + closed, "<&- >&- 2>&-"), 0);
+  EXPECT_EQ(read_file(closed), read_file(open));
+}
+
+TEST(CommandLine, AFileThatMayNotGrowIsAnErrorAndLeavesNothing) {
+  const TempDir dir;
+  const ProcessResult r = run_process({"/bin/sh", "-c", "ulimit -f 1 && exec \"$0\" logits --tokens 1,2 -o \"$1\"",
+                                       SPARKX_BINARY_DIR "/sparkx", dir / "out.safetensors"});
+  EXPECT_EQ(r.status, 1);
+  EXPECT_TRUE(contains(r.err, "out.safetensors: cannot be written: File too large")) << r.err;
+  EXPECT_TRUE(std::filesystem::is_empty(dir.path()));
 }
 
 TEST(CommandLine, ColourOnlyOnATerminalAndNotWithNoColor) {

@@ -1,5 +1,6 @@
 // sparkx generate, as a program, on the built-in model.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <optional>
 #include <sstream>
@@ -270,6 +271,18 @@ TEST(Generate, ControlCEndsTheWaitForAPrompt) {
   const ProcessResult r = process.wait();
   EXPECT_EQ(r.status, 130);
   EXPECT_EQ(r.out, "");
+}
+
+TEST(Generate, ControlCEndsTheWaitForTheOtherEndOfAPipe) {
+  const TempDir dir;
+  const std::string pipe = dir / "prompt";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  Process process(sparkx_arguments({"generate", "-f", pipe}));
+  const auto begin = std::chrono::steady_clock::now();
+  process.run_until(
+      [&](const ProcessResult&) { return std::chrono::steady_clock::now() - begin > std::chrono::milliseconds(500); });
+  process.send_signal(SIGINT);
+  EXPECT_EQ(process.wait().status, 130);
 }
 
 }  // namespace
