@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "core/hash.h"
+#include "core/printable.h"
 
 namespace sparkx {
 
@@ -14,8 +15,8 @@ TokenIndex::TokenIndex(const std::vector<std::string>& tokens, std::string_view 
     std::size_t slot = hash_bytes(tokens[id]) & (slots_.size() - 1);
     for (; slots_[slot] >= 0; slot = (slot + 1) & (slots_.size() - 1)) {
       if (tokens[static_cast<std::size_t>(slots_[slot])] == tokens[id]) {
-        throw_error(ErrorCode::corrupt, "{}: tokens {} and {} have the same text \"{}\"", what, slots_[slot], id,
-                    tokens[id]);
+        throw_error(ErrorCode::corrupt, "{}: tokens {} and {} have the same text {}", what, slots_[slot], id,
+                    in_quotes(tokens[id]));
       }
     }
     slots_[slot] = static_cast<TokenId>(id);

@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "core/hash.h"
+#include "core/printable.h"
 #include "text/byte_level.h"
 
 namespace sparkx {
@@ -64,16 +65,16 @@ void Bpe::read_merges(const TokenizerDescription& description, const TokenIndex&
     text.assign(tokens[static_cast<std::size_t>(left)]).append(tokens[static_cast<std::size_t>(right)]);
     const std::optional<TokenId> merged = index.find(text);
     if (!merged) {
-      throw_error(ErrorCode::corrupt, "{}: merge {} gives \"{}\", which is not in the vocabulary", description.source,
-                  rank, text);
+      throw_error(ErrorCode::corrupt, "{}: merge {} gives {}, which is not in the vocabulary", description.source, rank,
+                  in_quotes(text));
     }
     const std::uint64_t pair = pair_of(left, right);
     std::size_t slot = mix_bits(pair) & mask;
     for (; merges_[slot].merge.rank != kNoMerge; slot = (slot + 1) & mask) {
       if (merges_[slot].pair == pair) {
-        throw_error(ErrorCode::corrupt, "{}: merges {} and {} are the same, \"{}\" and \"{}\"", description.source,
-                    merges_[slot].merge.rank, rank, tokens[static_cast<std::size_t>(left)],
-                    tokens[static_cast<std::size_t>(right)]);
+        throw_error(ErrorCode::corrupt, "{}: merges {} and {} are the same, {} and {}", description.source,
+                    merges_[slot].merge.rank, rank, in_quotes(tokens[static_cast<std::size_t>(left)]),
+                    in_quotes(tokens[static_cast<std::size_t>(right)]));
       }
     }
     merges_[slot] = {pair, {static_cast<std::uint32_t>(rank), *merged}};

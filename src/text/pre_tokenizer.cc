@@ -1,6 +1,7 @@
 #include "text/pre_tokenizer.h"
 
 #include "core/error.h"
+#include "core/printable.h"
 
 namespace sparkx {
 namespace {
@@ -12,7 +13,7 @@ Regex compile(std::string_view pattern, std::string_view what, std::size_t step)
   try {
     return Regex(pattern, RegexSyntax::oniguruma);
   } catch (const Error& error) {
-    throw_error(error.code(), "{}: pre_tokenizer, step {}: {}", what, step + 1, error.what());
+    throw_error(error.code(), "{}: pre_tokenizer, step {}: {}", what, step + 1, without_controls(error.what()));
   }
 }
 

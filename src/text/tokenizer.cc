@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/printable.h"
 #include "core/unicode.h"
 #include "text/added_tokens.h"
 #include "text/bpe.h"
@@ -30,13 +31,13 @@ TokenizerDescription checked(TokenizerDescription description) {
   };
   std::vector<bool> added(count);
   for (const AddedTokenDescription& token : description.added_tokens) {
-    check_id(token.id, "added token \"" + token.content + "\"");
+    check_id(token.id, "added token " + in_quotes(token.content));
     const auto id = static_cast<std::size_t>(token.id);
     if (token.content.empty())
       throw_error(ErrorCode::corrupt, "{}: added token {} has no text", description.source, id);
     if (description.tokens[id] != token.content) {
-      throw_error(ErrorCode::corrupt, "{}: added token {} is \"{}\", but the vocabulary has \"{}\" there",
-                  description.source, id, token.content, description.tokens[id]);
+      throw_error(ErrorCode::corrupt, "{}: added token {} is {}, but the vocabulary has {} there", description.source,
+                  id, in_quotes(token.content), in_quotes(description.tokens[id]));
     }
     if (added[id]) throw_error(ErrorCode::corrupt, "{}: added token {} is listed twice", description.source, id);
     added[id] = true;

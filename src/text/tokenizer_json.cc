@@ -8,11 +8,20 @@
 #include "core/error.h"
 #include "core/file.h"
 #include "core/json.h"
+#include "core/printable.h"
 
 namespace sparkx {
 namespace {
 
 constexpr std::uint64_t kMaxFileBytes = std::uint64_t{1} << 28;
+constexpr std::size_t kMaxPreTokenizerSteps = 32;  // each costs time for every text, and a split memory, too
+
+// A value from the file in a message.
+std::string shown(const json::Value& value) {
+  constexpr std::size_t kLongest = 200;
+  const std::string text = json::print(value, {.ensure_ascii = true});
+  return text.size() > kLongest ? text.substr(0, kLongest) + "…" : text;
+}
 
 class Reader {
  public:
@@ -24,7 +33,7 @@ class Reader {
               {"version", "truncation", "padding", "added_tokens", "normalizer", "pre_tokenizer", "post_processor",
                "decoder", "model"});
     if (const json::Value* version = root.find("version"); version && !(*version == json::Value("1.0"))) {
-      unsupported("version", "is {}; sparkx supports \"1.0\"", json::print(*version));
+      unsupported("version", "is {}; sparkx supports \"1.0\"", shown(*version));
     }
     for (const std::string_view key : {"truncation", "padding"}) {
       const json::Value* value = root.find(key);
@@ -63,7 +72,7 @@ class Reader {
                  std::initializer_list<std::string_view> known) const {
     for (const json::Member& member : object.as_object()) {
       if (std::find(known.begin(), known.end(), member.first) == known.end()) {
-        unsupported(field, "has the option \"{}\", which sparkx does not know", member.first);
+        unsupported(field, "has the option {}, which sparkx does not know", in_quotes(member.first));
       }
     }
   }
@@ -101,7 +110,7 @@ class Reader {
   std::int64_t integer(const json::Value& value, std::string_view field) const {
     // 18 digits fit, and no id has more.
     if (!value.is_integer() || value.as_number().text.size() > 18)
-      corrupt(field, "is {}; expected an id", json::print(value));
+      corrupt(field, "is {}; expected an id", shown(value));
     return value.as_int64();
   }
 
@@ -109,7 +118,7 @@ class Reader {
     if (!normalizer || normalizer->is_null()) return;
     expect_object(*normalizer, "normalizer");
     const std::string& type = string_member(*normalizer, "normalizer", "type");
-    if (type != "Sequence") unsupported("normalizer", "{} is not supported", type);
+    if (type != "Sequence") unsupported("normalizer", "{} is not supported", printable(type));
     only_keys(*normalizer, "normalizer", {"type", "normalizers"});
     const json::Value& list = member(*normalizer, "normalizer", "normalizers");
     if (!list.is_array()) corrupt("normalizer.normalizers", "is of type {}; expected an array", list.type_name());
@@ -119,8 +128,11 @@ class Reader {
   void read_pre_tokenizer(const json::Value& step, const std::string& field) {
     expect_object(step, field);
     const std::string& type = string_member(step, field, "type");
+    if (out_.pre_tokenizer.size() == kMaxPreTokenizerSteps) {
+      unsupported("pre_tokenizer", "has more than {} steps", kMaxPreTokenizerSteps);
+    }
     if (!out_.pre_tokenizer.empty() && out_.pre_tokenizer.back().kind == PreTokenizerStep::Kind::byte_level) {
-      unsupported(field, "{} after ByteLevel is not supported", type);
+      unsupported(field, "{} after ByteLevel is not supported", printable(type));
     }
     if (type == "Sequence") {
       only_keys(step, field, {"type", "pretokenizers"});
@@ -144,7 +156,7 @@ class Reader {
                                     .pattern = "",
                                     .with_pattern = bool_member(step, field, "use_regex", true)});
     } else {
-      unsupported(field, "{} is not supported", type);
+      unsupported(field, "{} is not supported", printable(type));
     }
   }
 
@@ -153,10 +165,10 @@ class Reader {
     const json::Value& pattern = member(step, field, "pattern");
     if (!pattern.is_object() || pattern.as_object().size() != 1) corrupt(join(field, "pattern"), "is not one pattern");
     const auto& [kind, text] = pattern.as_object()[0];
-    if (kind != "Regex") unsupported(join(field, "pattern"), "of kind \"{}\" is not supported", kind);
+    if (kind != "Regex") unsupported(join(field, "pattern"), "of kind {} is not supported", in_quotes(kind));
     if (!text.is_string()) corrupt(join(field, "pattern"), "is of type {}; expected a string", text.type_name());
     if (const std::string& behavior = string_member(step, field, "behavior"); behavior != "Isolated") {
-      unsupported(join(field, "behavior"), "is \"{}\"; sparkx supports \"Isolated\"", behavior);
+      unsupported(join(field, "behavior"), "is {}; sparkx supports \"Isolated\"", in_quotes(behavior));
     }
     if (bool_member(step, field, "invert", false)) unsupported(join(field, "invert"), "is not supported");
     out_.pre_tokenizer.push_back({.kind = PreTokenizerStep::Kind::split, .pattern = text.as_string()});
@@ -166,26 +178,26 @@ class Reader {
   void read_byte_level(const json::Value& component, const std::string& field) const {
     expect_object(component, field);
     const std::string& type = string_member(component, field, "type");
-    if (type != "ByteLevel") unsupported(field, "{} is not supported", type);
+    if (type != "ByteLevel") unsupported(field, "{} is not supported", printable(type));
     only_keys(component, field, {"type", "add_prefix_space", "trim_offsets", "use_regex"});
   }
 
   void read_model(json::Value& model) {
     expect_object(model, "model");
     if (const std::string& type = string_member(model, "model", "type"); type != "BPE") {
-      unsupported("model", "{} is not supported", type);
+      unsupported("model", "{} is not supported", printable(type));
     }
     only_keys(model, "model",
               {"type", "dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk",
                "byte_fallback", "ignore_merges", "vocab", "merges"});
     const json::Value* dropout = model.find("dropout");
     if (dropout && !dropout->is_null() && !(dropout->is_number() && dropout->as_double() == 0.0)) {
-      unsupported("model.dropout", "is {}; sparkx supports null", json::print(*dropout));
+      unsupported("model.dropout", "is {}; sparkx supports null", shown(*dropout));
     }
     for (const std::string_view key : {"continuing_subword_prefix", "end_of_word_suffix"}) {
       const json::Value* value = model.find(key);
       if (value && !value->is_null() && !(*value == json::Value(""))) {
-        unsupported(join("model", key), "is {}; sparkx supports null", json::print(*value));
+        unsupported(join("model", key), "is {}; sparkx supports null", shown(*value));
       }
     }
     if (bool_member(model, "model", "byte_fallback", false)) unsupported("model.byte_fallback", "is not supported");
@@ -197,7 +209,7 @@ class Reader {
     if (const json::Value* unknown = model.find("unk_token"); unknown && !unknown->is_null()) {
       const std::string& text = string_member(model, "model", "unk_token");
       out_.unknown = index.find(text);
-      if (!out_.unknown) corrupt("model.unk_token", "\"{}\" is not in the vocabulary", text);
+      if (!out_.unknown) corrupt("model.unk_token", "{} is not in the vocabulary", in_quotes(text));
     }
     read_merges(member(model, "model", "merges"), index);
   }
@@ -210,11 +222,12 @@ class Reader {
     for (json::Member& entry : entries) {
       const std::int64_t id = integer(entry.second, "model.vocab");
       if (id < 0 || static_cast<std::uint64_t>(id) >= entries.size()) {
-        corrupt("model.vocab", "gives \"{}\" the id {}, but has {} entries; ids must be without holes", entry.first, id,
-                entries.size());
+        corrupt("model.vocab", "gives {} the id {}, but has {} entries; ids must be without holes",
+                in_quotes(entry.first), id, entries.size());
       }
       const auto i = static_cast<std::size_t>(id);
-      if (taken[i]) corrupt("model.vocab", "gives id {} to \"{}\" and to \"{}\"", id, out_.tokens[i], entry.first);
+      if (taken[i])
+        corrupt("model.vocab", "gives id {} to {} and to {}", id, in_quotes(out_.tokens[i]), in_quotes(entry.first));
       taken[i] = true;
       out_.tokens[i] = std::move(entry.first);
     }
@@ -234,13 +247,14 @@ class Reader {
         left = text.substr(0, text.find(' '));
         right = text.substr(text.find(' ') + 1);
       } else {
-        corrupt("model.merges", "has the entry {} at {}; expected \"left right\" or a pair of strings",
-                json::print(merge), out_.merges.size());
+        corrupt("model.merges", "has the entry {} at {}; expected \"left right\" or a pair of strings", shown(merge),
+                out_.merges.size());
       }
       const auto token = [&](std::string_view text) {
         const std::optional<TokenId> id = index.find(text);
         if (!id)
-          corrupt("model.merges", "entry {} names \"{}\", which is not in the vocabulary", out_.merges.size(), text);
+          corrupt("model.merges", "entry {} names {}, which is not in the vocabulary", out_.merges.size(),
+                  in_quotes(text));
         return *id;
       };
       out_.merges.emplace_back(token(left), token(right));
@@ -269,7 +283,7 @@ class Reader {
       // A token that the vocabulary lacks gets the next free id, whatever the file says; so the file must say that.
       const std::int64_t expected = index.find(token.content).value_or(static_cast<TokenId>(out_.tokens.size()));
       if (id != expected) {
-        corrupt(join(field, "id"), "is {} for \"{}\"; expected {}{}", id, token.content, expected,
+        corrupt(join(field, "id"), "is {} for {}; expected {}{}", id, in_quotes(token.content), expected,
                 expected < static_cast<std::int64_t>(ordinary) ? " as in model.vocab" : ", the next id without a hole");
       }
       token.id = static_cast<TokenId>(id);
@@ -304,7 +318,8 @@ void apply_tokenizer_config(TokenizerDescription& description, std::string_view 
       throw_error(ErrorCode::corrupt, "{}: {} is of type {}; expected a string", what, key, value->type_name());
     }
     id = index.find(value->as_string());
-    if (!id) throw_error(ErrorCode::corrupt, "{}: {} \"{}\" is not in the vocabulary", what, key, value->as_string());
+    if (!id)
+      throw_error(ErrorCode::corrupt, "{}: {} {} is not in the vocabulary", what, key, in_quotes(value->as_string()));
   }
 }
 

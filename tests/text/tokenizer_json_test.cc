@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 
 #include "core/json.h"
@@ -133,6 +134,30 @@ TEST(TokenizerJson, RefusesByNameWhatItDoesNotKnow) {
     EXPECT_EQ(error.find("unsupported: t.json: "), 0u) << error;
     EXPECT_NE(error.find(refusal.message), std::string::npos) << refusal.to << "\n" << error;
   }
+}
+
+TEST(TokenizerJson, AMessageWritesNothingFromTheFileToTheTerminal) {
+  const Refusal refusals[] = {
+      {R"("normalizer":null)", R"("normalizer":{"type":"\u001b[2J"})", R"(normalizer "\u001b[2J" is not supported)"},
+      {R"("fuse_unk":false)", R"("fuse_unk":false,"\u009b":1)", R"(the option "\u009b")"},
+      {R"([["a","b"]])", R"([["a","\u001b]0;x"]])", R"(entry 0 names "\u001b]0;x")"},
+      {R"("ab":256)", R"("\u001b":97)", R"(to "\u001b")"},
+      {R"("version":"1.0")", R"("version":"\u007f")", R"(version is "\u007f";)"},
+  };
+  for (const Refusal& refusal : refusals) {
+    const std::string error = error_of([&] { parse_tokenizer_json(file_with(refusal.from, refusal.to), "t.json"); });
+    EXPECT_NE(error.find(refusal.message), std::string::npos) << error;
+    EXPECT_TRUE(std::all_of(error.begin(), error.end(), [](char c) { return c >= ' ' && c <= '~'; })) << error;
+  }
+}
+
+TEST(TokenizerJson, RefusesMorePreTokenizerStepsThanAnyTokenizerHas) {
+  std::string steps;
+  for (int i = 0; i < 40; ++i) steps += R"({"type":"Digits","individual_digits":true},)";
+  steps.pop_back();
+  const std::string error = error_of(
+      [&] { parse_tokenizer_json(file_with(R"({"type":"Digits","individual_digits":true})", steps), "t.json"); });
+  EXPECT_EQ(error, "unsupported: t.json: pre_tokenizer has more than 32 steps");
 }
 
 TEST(TokenizerJson, NamesWhatContradictsItself) {
