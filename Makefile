@@ -31,6 +31,6 @@ mutation: ## every known mistake must be noticed by its test
 test-real: ## check a real checkpoint: SPARKX_MODEL=DIR make test-real
 	@tests/real/check_real_model.sh "$(SPARKX_MODEL)"
 
-install: ## install to PREFIX (default /usr/local)
-	@scripts/build release
+install: ## install program and library to PREFIX (default /usr/local)
+	@scripts/build release sparkx_cli
 	@cmake --install build/release --prefix $(or $(PREFIX),/usr/local)
