@@ -22,7 +22,19 @@ struct OptionWords {
   std::string description;
   bool takes_value;
   bool is_file;
+  bool is_folder;
+  std::string values;  // "auto float32": all that it takes; empty when it takes more than a list
 };
+
+// The list in a type name as CLI11 writes it for IsMember: "TYPE:{cpu,gpu}=cpu".
+std::string values_in(const std::string& type) {
+  const std::size_t open = type.find(":{");
+  const std::size_t close = type.find('}', open == std::string::npos ? 0 : open);
+  if (open == std::string::npos || close == std::string::npos) return "";
+  std::string values = type.substr(open + 2, close - open - 2);
+  std::replace(values.begin(), values.end(), ',', ' ');
+  return values;
+}
 
 std::vector<OptionWords> options_of(const CLI::App& app) {
   std::vector<OptionWords> result;
@@ -34,7 +46,9 @@ std::vector<OptionWords> options_of(const CLI::App& app) {
     words.description = option->get_description();
     words.takes_value = option->get_items_expected_max() > 0;
     const std::string type = option->get_type_name();
-    words.is_file = type.find("FILE") != std::string::npos || type.find("DIR") != std::string::npos;
+    words.is_file = type.find("FILE") != std::string::npos;
+    words.is_folder = type == "DIR";
+    words.values = values_in(type);
     result.push_back(std::move(words));
   }
   return result;
@@ -70,6 +84,28 @@ std::vector<const CLI::App*> commands_of(const CLI::App& app) {
   return app.get_subcommands(nullptr);
 }
 
+// What bash does for the value of an option.
+std::string bash_value(const OptionWords& option) {
+  if (!option.values.empty()) {
+    return fmt::format("COMPREPLY=($(compgen -W \"{}\" -- \"$word\")); return", option.values);
+  }
+  if (!option.is_file && !option.is_folder) return "return";
+  return fmt::format("compopt -o filenames; COMPREPLY=($(compgen -{} -- \"$word\")); return",
+                     option.is_folder ? 'd' : 'f');
+}
+
+std::string zsh_value(const OptionWords& option) {
+  if (!option.takes_value) return "";
+  if (!option.values.empty()) return fmt::format(":value:({})", option.values);
+  return option.is_folder ? ":folder:_files -/" : option.is_file ? ":file:_files" : ":value: ";
+}
+
+std::string fish_value(const OptionWords& option) {
+  if (!option.takes_value) return "";
+  if (!option.values.empty()) return fmt::format(" -x -a '{}'", option.values);
+  return option.is_folder ? " -x -a '(__fish_complete_directories)'" : option.is_file ? " -r -F" : " -x";
+}
+
 std::string bash_script(const CLI::App& app) {
   std::vector<std::string> names;
   std::string cases;
@@ -80,9 +116,8 @@ std::string bash_script(const CLI::App& app) {
     cases += fmt::format("    {}) words=\"{}\" ;;\n", command->get_name(), all_names(options));
     for (const OptionWords& option : options) {
       if (option.takes_value) {
-        files += fmt::format(
-            "    {}:{}) {} ;;\n", command->get_name(), joined(option.names, fmt::format(" | {}:", command->get_name())),
-            option.is_file ? "compopt -o filenames; COMPREPLY=($(compgen -f -- \"$word\")); return" : "return");
+        files += fmt::format("    {}:{}) {} ;;\n", command->get_name(),
+                             joined(option.names, fmt::format(" | {}:", command->get_name())), bash_value(option));
       }
     }
   }
@@ -117,7 +152,7 @@ std::string zsh_script(const CLI::App& app) {
     cases += fmt::format("    {})\n      _arguments", command->get_name());
     for (const OptionWords& option : options_of(*command)) {
       const std::string description = shell_quoted(option.description, "[]:");
-      const char* action = !option.takes_value ? "" : option.is_file ? ":file:_files" : ":value: ";
+      const std::string action = zsh_value(option);
       for (const std::string& name : option.names) {
         cases += fmt::format(" \\\n        '*{}[{}]{}'", name, description, action);
       }
@@ -162,10 +197,7 @@ std::string fish_options(const CLI::App& app, const std::string& condition) {
     for (const std::string& name : option.names) {
       names += name.starts_with("--") ? " -l " + name.substr(2) : " -s " + name.substr(1);
     }
-    lines += fmt::format("complete -c sparkx -n '{}'{}{} -d '{}'\n", condition, names,
-                         !option.takes_value ? ""
-                         : option.is_file    ? " -r -F"
-                                             : " -x",
+    lines += fmt::format("complete -c sparkx -n '{}'{}{} -d '{}'\n", condition, names, fish_value(option),
                          shell_quoted(option.description));
   }
   return lines;

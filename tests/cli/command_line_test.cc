@@ -1,6 +1,5 @@
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -179,9 +178,10 @@ TEST(CommandLine, ColourOnlyOnATerminalAndNotWithNoColor) {
   EXPECT_TRUE(contains(sparkx(arguments, {.terminal_error = true, .environment = {{"NO_COLOR", ""}}}).err, "\x1b["));
 }
 
-TEST(Completion, BashKnowsCommandsOptionsAndFiles) {
+TEST(Completion, BashKnowsCommandsOptionsFilesFoldersAndValues) {
   TempDir folder;
   const std::string script = (folder.path() / "sparkx.bash").string();
+  std::filesystem::create_directory(folder.path() / "models");
   const ProcessResult r =
       run_process({"/bin/bash", "-c", "\"$0\" completion bash > \"$1\"", SPARKX_BINARY_DIR "/sparkx", script});
   ASSERT_EQ(r.status, 0) << r.err;
@@ -197,6 +197,8 @@ TEST(Completion, BashKnowsCommandsOptionsAndFiles) {
   EXPECT_EQ(complete("sparkx generate --top"), "--top-p\n--top-k\n");
   EXPECT_EQ(complete("sparkx completion z"), "zsh\n");
   EXPECT_EQ(complete("sparkx generate -f " + folder.path().string() + "/spar"), script + "\n");
+  EXPECT_EQ(complete("sparkx generate -m " + folder.path().string() + "/"), folder.path().string() + "/models\n");
+  EXPECT_EQ(complete("sparkx generate --dtype b"), "bfloat16\n");
   EXPECT_EQ(complete("sparkx generate --temp ''"), "\n");
 }
 
