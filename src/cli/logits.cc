@@ -64,6 +64,8 @@ void add_logits(CLI::App& app, Run& run) {
       ->type_name("N")
       ->capture_default_str();
   add_model_arguments(*command, a->model);
+  command->get_option("--kv-dtype")->description("Type of the cache of keys and values; by default float32");
+  command->get_option("--ctx")->description("Positions of the context; by default as many as there are tokens");
   command->callback([&run, a] { run = [a] { return logits(*a); }; });
 }
 
