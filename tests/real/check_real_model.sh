@@ -2,7 +2,7 @@
 # What a person with a real Spark-X2.5 checkpoint wants to know: does it load, does it answer, does it call a tool, how fast.
 # Ends with one line: N passed, N failed, N skipped.
 #
-# usage: tests/real/check_real_model.sh DIR
+# usage: tests/real/check_real_model.sh DIR, or SPARKX_MODEL=DIR make test-real
 #   SPARKX   a binary to use instead of building build/sparkx
 set -eu
 cd "$(dirname "$0")/../.."
@@ -34,8 +34,8 @@ check "the checkpoint loads and computes logits" $status
 status=0
 generate --prompt '53乘以42的结果是多少？' --max-tokens 4096 || status=$?
 show
-check "a question is answered to the end" $status
 last_line | grep -q '"finish_reason": *"stop"' || status=1
+check "a question is answered to the end" $status
 last_line | grep -q '2226' || status=1
 check "53 times 42 is 2226, greedily" $status
 
