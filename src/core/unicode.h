@@ -89,6 +89,13 @@ inline Utf8Character decode_valid_utf8(const char* text) {
   return {(byte(0) & 0x07) << 18 | (byte(1) & 0x3F) << 12 | (byte(2) & 0x3F) << 6 | (byte(3) & 0x3F), 4, true};
 }
 
+// The last character of a text that is valid and not empty.
+inline Utf8Character last_character(std::string_view text) {
+  std::size_t i = text.size() - 1;
+  while ((static_cast<unsigned char>(text[i]) & 0xC0) == 0x80) --i;
+  return decode_valid_utf8(text.data() + i);
+}
+
 void append_utf8(std::string& out, char32_t code_point);
 
 bool is_valid_utf8(std::string_view text);

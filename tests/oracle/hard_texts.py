@@ -24,6 +24,15 @@ CODE = ["def main(args):\n    for i in range(10):\n\tprint(i)\n", "#include <vec
 INVALID = [b"\xff", b"\xc3", b"\xe4\xbd", b"\xf0\x9f\x98", b"\x80", b"\xc0\xaf", b"\xe0\x80\x80", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xf8\x88",
            b"\xe2\x28\xa1", b"\xf0\x28\x8c\x28", b"\xc3\xc3\xa9"]
 
+# For other families than Spark's and DeepSeek's: their markers, and what normalization changes.
+OTHER_MARKERS = ["<|begin_of_text|>", "<|eot_id|>", "<|start_header_id|>", "<|reserved_special_token_7|>", "<|im_start|>", "<|im_end|>", "<|endoftext|>",
+                 "<|endofprompt|>", "<|start|>", "<|channel|>", "<|message|>", "<|return|>", "<|vision_start|>", "<|fim_prefix|>", "<tool_response>",
+                 "<|im_start", "|>", "<|reserved_200000|>", "<|box_start|>"]
+NORMALIZING = ["\u1112\u1161\u11ab", "\u1100\u1161", "\uac00\u11a8", "\uac01\u11a8", "\u212b", "\u2126", "\u0344", "\u0958", "\u0f73", "\u0f71\u0f72",
+               "e\u0323\u0302", "e\u0302\u0323", "a\u0328\u0301", "\u0915\u093c", "\u09c7\u09be", "\u0dd9\u0dcf\u0dca", "\u30cf\u309a", "\u1e9b\u0323",
+               "\ufb01", "\ufb2c", "\ufdfa", "\u2460", "\u33a1", "\uff76\uff9e", "\U0001d15f", "\U0002f800", "\U00011099\U000110ba", "\u1b05\u1b35",
+               "\u0301", "\u0327\u0301", "\u0345\u0314", "\u1dfa\u0301", "A\u030a", "\u2adc", "\U0001e4ec\u0301", "\u00c5\u0301", "\u1100\u1100\u1161"]
+
 
 def random_character(rng):
     while True:
@@ -44,8 +53,8 @@ def every_character():
         yield f"{c}a {c}{c}1{c} \n{c}"
 
 
-def mixtures(rng, count):
-    groups = [BLANKS, WORDS, NUMBERS, SYMBOLS, EMOJI, MARKS, MARKERS, CODE]
+def mixtures(rng, count, more=()):
+    groups = [BLANKS, WORDS, NUMBERS, SYMBOLS, EMOJI, MARKS, MARKERS, CODE, *more]
     for _ in range(count):
         flavour = rng.random()
         if flavour < 0.15:
@@ -65,11 +74,11 @@ def mixtures(rng, count):
             yield "".join(parts)
 
 
-def hard_texts(count, seed=1):
+def hard_texts(count, seed=1, more=()):
     """Byte strings; at least `count`."""
     rng = random.Random(seed)
     texts = [b""] + [text.encode() for text in every_character()]
-    texts += [text.encode() for text in mixtures(rng, max(1000, count - len(texts)))]
+    texts += [text.encode() for text in mixtures(rng, max(1000, count - len(texts)), more)]
     for _ in range(2000):  # bytes in the middle of things
         data = bytearray("".join(mixtures(rng, 1)).encode())
         for _ in range(rng.randint(1, 4)):
