@@ -12,6 +12,7 @@ namespace sparkx {
 TokenIndex::TokenIndex(const std::vector<std::string>& tokens, std::string_view what) : tokens_(&tokens) {
   slots_.assign(std::bit_ceil(tokens.size() * 2 + 1), -1);
   for (std::size_t id = 0; id < tokens.size(); ++id) {
+    if (tokens[id].empty()) continue;  // an id without a token
     std::size_t slot = hash_bytes(tokens[id]) & (slots_.size() - 1);
     for (; slots_[slot] >= 0; slot = (slot + 1) & (slots_.size() - 1)) {
       if (tokens[static_cast<std::size_t>(slots_[slot])] == tokens[id]) {

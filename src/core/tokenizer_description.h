@@ -21,31 +21,60 @@ struct AddedTokenDescription {
   bool lstrip = false;       // takes the blanks before it
   bool rstrip = false;       // takes the blanks after it
   bool single_word = false;  // not recognized inside a word
-  bool normalized = false;   // looked for after the others, in what they leave
+  bool normalized = false;   // looked for after the others, in what they leave once it is normalized
 
   bool operator==(const AddedTokenDescription&) const = default;
+};
+
+// One step of the normalizer, which changes the text between added tokens before it is cut.
+struct NormalizerStep {
+  enum class Kind {
+    nfc,
+    nfd,
+    nfkc,
+    nfkd,
+    replace,  // every match of `pattern` by `content`
+    prepend,  // `content` in front of a text that is not empty
+    strip,    // the blanks at its ends go
+  };
+  Kind kind = Kind::nfc;
+  std::string pattern;
+  std::string content;
+  bool strip_left = false;
+  bool strip_right = false;
+
+  bool operator==(const NormalizerStep&) const = default;
 };
 
 // One step of the pre-tokenizer; each step cuts the pieces of the step before it further.
 struct PreTokenizerStep {
   enum class Kind {
-    split,       // `pattern`: every match and every stretch between matches is a piece ("Isolated")
+    split,       // `pattern` cuts; `keep` says what becomes a piece
     digits,      // individual_digits: every numeric character is a piece, else every run of them
     byte_level,  // with_pattern: GPT-2's pattern splits first; always the last step
   };
+  enum class Keep {
+    all,      // every match and every stretch between matches
+    matches,  // what stands between them is dropped
+    rest,     // the matches are dropped
+  };
   Kind kind = Kind::byte_level;
   std::string pattern;
+  Keep keep = Keep::all;
   bool individual_digits = false;
+  bool prefix_space = false;  // byte_level puts a blank before a piece that begins with none
   bool with_pattern = false;
 
   bool operator==(const PreTokenizerStep&) const = default;
 };
 
 struct TokenizerDescription {
-  std::string source;               // names the file in error messages
-  std::vector<std::string> tokens;  // [id] as the vocabulary spells it: byte-level alphabet, added tokens as plain text
+  std::string source;  // names the file in error messages
+  // [id] as the vocabulary spells it: byte-level alphabet, added tokens as plain text; "" is an id without a token.
+  std::vector<std::string> tokens;
   std::vector<std::pair<TokenId, TokenId>> merges;  // in order of rank
   std::vector<AddedTokenDescription> added_tokens;  // their ids are in `tokens` too
+  std::vector<NormalizerStep> normalizer;
   std::vector<PreTokenizerStep> pre_tokenizer;
   bool ignore_merges = false;  // a piece that is a token of the vocabulary is not taken apart
   bool fuse_unknown = false;   // one unknown token for a run of unknown bytes

@@ -9,13 +9,6 @@ namespace {
 
 constexpr std::size_t kMaxTokenBytes = 1024;
 
-// The last character of a text that is valid and not empty.
-Utf8Character last_character(std::string_view text) {
-  std::size_t i = text.size() - 1;
-  while ((static_cast<unsigned char>(text[i]) & 0xC0) == 0x80) --i;
-  return decode_valid_utf8(text.data() + i);
-}
-
 }  // namespace
 
 void AddedTokenFinder::Tree::add(std::string_view text, int token) {
@@ -37,7 +30,8 @@ void AddedTokenFinder::Tree::add(std::string_view text, int token) {
   nodes[static_cast<std::size_t>(at)].token = token;
 }
 
-AddedTokenFinder::AddedTokenFinder(std::span<const AddedTokenDescription> tokens, std::string_view what)
+AddedTokenFinder::AddedTokenFinder(std::span<const AddedTokenDescription> tokens, const Normalizer& normalizer,
+                                   std::string_view what)
     : tokens_(tokens.begin(), tokens.end()), single_word_(single_word_set()), white_space_(white_space_set()) {
   for (std::size_t i = 0; i < tokens_.size(); ++i) {
     const AddedTokenDescription& token = tokens_[i];
@@ -45,27 +39,21 @@ AddedTokenFinder::AddedTokenFinder(std::span<const AddedTokenDescription> tokens
       throw_error(ErrorCode::unsupported, "{}: added token {} has {} bytes; sparkx supports up to {}", what, token.id,
                   token.content.size(), kMaxTokenBytes);
     }
-    (token.normalized ? second_ : first_).add(token.content, static_cast<int>(i));
-  }
-}
-
-std::vector<TextSegment> AddedTokenFinder::split(std::string_view text, std::span<const TextRange> trusted) const {
-  std::vector<TextSegment> segments;
-  split_segment(first_, text, {0, text.size()}, trusted, segments);
-  if (second_.empty()) return segments;
-  std::vector<TextSegment> result;
-  for (const TextSegment& segment : segments) {
-    if (segment.token) {
-      result.push_back(segment);
-    } else {
-      split_segment(second_, text, segment.range, trusted, result);
+    if (token.normalized && !normalizer.empty()) {
+      tokens_[i].content = normalizer.normalize(token.content);
+      if (token.content.empty() || token.content.size() > kMaxTokenBytes) {
+        throw_error(ErrorCode::unsupported, "{}: added token {} has {} bytes once it is normalized; expected 1 to {}",
+                    what, token.id, token.content.size(), kMaxTokenBytes);
+      }
     }
+    (token.normalized ? normalized_ : exact_).add(token.content, static_cast<int>(i));
   }
-  return result;
 }
 
-void AddedTokenFinder::split_segment(const Tree& tree, std::string_view text, TextRange segment,
-                                     std::span<const TextRange> trusted, std::vector<TextSegment>& out) const {
+std::vector<TextSegment> AddedTokenFinder::split(Pass pass, std::string_view text, TextRange segment,
+                                                 std::span<const TextRange> trusted) const {
+  const Tree& tree = pass == Pass::exact ? exact_ : normalized_;
+  std::vector<TextSegment> out;
   const std::string_view before_end = text.substr(0, segment.end);
   std::size_t done = segment.begin;
   const auto first_after = std::partition_point(trusted.begin(), trusted.end(),
@@ -102,6 +90,7 @@ void AddedTokenFinder::split_segment(const Tree& tree, std::string_view text, Te
     }
   }
   if (done < segment.end) out.push_back({{done, segment.end}, std::nullopt});
+  return out;
 }
 
 std::optional<AddedTokenFinder::Match> AddedTokenFinder::find(const Tree& tree, std::string_view text,

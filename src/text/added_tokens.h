@@ -1,5 +1,5 @@
 // Finds added tokens in text, as Hugging Face `tokenizers` does: the leftmost match, of those the longest; first the
-// tokens that are not `normalized`, then the others in what is left.
+// tokens that are not `normalized`, then the others, normalized themselves, in what is left and normalized.
 #pragma once
 
 #include <array>
@@ -11,14 +11,10 @@
 
 #include "core/tokenizer_description.h"
 #include "core/unicode.h"
+#include "text/normalizer.h"
+#include "text/text_range.h"
 
 namespace sparkx {
-
-// A part of a text: [begin, end) in bytes.
-struct TextRange {
-  std::size_t begin;
-  std::size_t end;
-};
 
 // A part of a text that is one added token, or ordinary text.
 struct TextSegment {
@@ -28,12 +24,16 @@ struct TextSegment {
 
 class AddedTokenFinder {
  public:
-  // Throws Error{unsupported} for a token of more than 1024 bytes, which keeps finding linear.
-  AddedTokenFinder(std::span<const AddedTokenDescription> tokens, std::string_view what);
+  enum class Pass { exact, normalized };
 
-  // Cuts the text into added tokens, which lie inside one of the `trusted` ranges (ascending, apart), and the rest.
-  // `text` must be valid UTF-8.
-  std::vector<TextSegment> split(std::string_view text, std::span<const TextRange> trusted) const;
+  // Throws Error{unsupported} for a token of more than 1024 bytes, which keeps finding linear, and for one of which the
+  // normalizer leaves nothing.
+  AddedTokenFinder(std::span<const AddedTokenDescription> tokens, const Normalizer& normalizer, std::string_view what);
+
+  // Cuts a segment of the text into the added tokens of one pass, which lie inside one of the `trusted` ranges
+  // (ascending, apart), and the rest. `text` must be valid UTF-8.
+  std::vector<TextSegment> split(Pass pass, std::string_view text, TextRange segment,
+                                 std::span<const TextRange> trusted) const;
 
  private:
   // The tokens as a tree of bytes. Node 0 is the root.
@@ -55,12 +55,10 @@ class AddedTokenFinder {
   };
 
   std::optional<Match> find(const Tree& tree, std::string_view text, TextRange where) const;
-  void split_segment(const Tree& tree, std::string_view text, TextRange segment, std::span<const TextRange> trusted,
-                     std::vector<TextSegment>& out) const;
 
   std::vector<AddedTokenDescription> tokens_;
-  Tree first_;   // not `normalized`
-  Tree second_;  // `normalized`
+  Tree exact_;
+  Tree normalized_;
   CodePointTable single_word_;
   CodePointTable white_space_;
 };

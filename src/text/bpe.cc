@@ -87,7 +87,8 @@ void Bpe::index_pieces(const TokenizerDescription& description) {
   whole_ = std::make_unique<std::atomic<std::uint8_t>[]>(count);
   pieces_.assign(std::bit_ceil(count * 2 + 1), -1);
   for (std::size_t id = 0; id < count; ++id) {
-    if (added_[id] || !is_byte_level(description.tokens[id])) continue;
+    const std::string& text = description.tokens[id];
+    if (added_[id] || text.empty() || !is_byte_level(text)) continue;
     const std::string_view bytes = (*token_bytes_)[static_cast<TokenId>(id)];
     longest_piece_ = std::max(longest_piece_, bytes.size());
     std::size_t slot = hash_bytes(bytes) & (pieces_.size() - 1);

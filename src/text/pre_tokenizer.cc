@@ -23,17 +23,20 @@ PreTokenizer::PreTokenizer(std::span<const PreTokenizerStep> steps, std::string_
   for (std::size_t i = 0; i < steps.size(); ++i) {
     switch (steps[i].kind) {
       case PreTokenizerStep::Kind::split:
-        steps_.push_back({compile(steps[i].pattern, what, i), false});
+        steps_.push_back(
+            {.kind = Step::Kind::split, .pattern = compile(steps[i].pattern, what, i), .keep = steps[i].keep});
         break;
       case PreTokenizerStep::Kind::digits:
-        steps_.push_back({std::nullopt, steps[i].individual_digits});
+        steps_.push_back({.kind = Step::Kind::digits, .pattern = {}, .individual_digits = steps[i].individual_digits});
         numeric_ = CodePointTable(numeric_set());
         break;
       case PreTokenizerStep::Kind::byte_level:
         if (i + 1 != steps.size()) {
           throw_error(ErrorCode::unsupported, "{}: pre_tokenizer: a step after ByteLevel is not supported", what);
         }
-        if (steps[i].with_pattern) steps_.push_back({compile(kGpt2Pattern, what, i), false});
+        if (steps[i].prefix_space) steps_.push_back({.kind = Step::Kind::prefix_space, .pattern = {}});
+        if (steps[i].with_pattern)
+          steps_.push_back({.kind = Step::Kind::split, .pattern = compile(kGpt2Pattern, what, i)});
         break;
     }
   }

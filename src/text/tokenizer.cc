@@ -1,5 +1,6 @@
 #include "text/tokenizer.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 
@@ -8,6 +9,7 @@
 #include "core/unicode.h"
 #include "text/added_tokens.h"
 #include "text/bpe.h"
+#include "text/normalizer.h"
 #include "text/pre_tokenizer.h"
 
 namespace sparkx {
@@ -52,6 +54,16 @@ TokenizerDescription checked(TokenizerDescription description) {
   return description;
 }
 
+// The parts of ascending ranges that lie in `part`, counted from its beginning.
+std::vector<TextRange> ranges_within(std::span<const TextRange> ranges, TextRange part) {
+  std::vector<TextRange> out;
+  auto range = std::partition_point(ranges.begin(), ranges.end(), [&](TextRange r) { return r.end <= part.begin; });
+  for (; range != ranges.end() && range->begin < part.end; ++range) {
+    out.push_back({std::max(range->begin, part.begin) - part.begin, std::min(range->end, part.end) - part.begin});
+  }
+  return out;
+}
+
 }  // namespace
 
 struct Tokenizer::Impl {
@@ -59,9 +71,10 @@ struct Tokenizer::Impl {
       : description(checked(std::move(unchecked))),
         index(description.tokens, description.source),
         bytes(description.tokens),
+        normalizer(description.normalizer, description.source),
         pre_tokenizer(description.pre_tokenizer, description.source),
         bpe(description, index, bytes),
-        added_tokens(description.added_tokens, description.source),
+        added_tokens(description.added_tokens, normalizer, description.source),
         kinds(description.tokens.size()) {
     for (const AddedTokenDescription& token : description.added_tokens) {
       kinds[static_cast<std::size_t>(token.id)] = token.special ? Kind::special : Kind::added;
@@ -70,8 +83,35 @@ struct Tokenizer::Impl {
 
   enum class Kind : std::uint8_t { ordinary, added, special };
 
-  void encode_ordinary(std::string_view text, std::vector<TokenId>& ids) const {
-    pre_tokenizer.split(text, [&](std::string_view piece) { bpe.encode(piece, ids); });
+  // Encodes a segment without exact added tokens, already normalized. `apart`: take_added_apart.
+  void encode_normalized(std::string_view text, TextRange segment, std::span<const TextRange> trusted, bool apart,
+                         std::vector<TokenId>& ids) const {
+    for (const TextSegment& part : added_tokens.split(AddedTokenFinder::Pass::normalized, text, segment, trusted)) {
+      if (part.token) {
+        ids.push_back(*part.token);
+        continue;
+      }
+      const std::size_t begin = ids.size();
+      pre_tokenizer.split(text.substr(part.range.begin, part.range.end - part.range.begin),
+                          [&](std::string_view piece) { bpe.encode(piece, ids); });
+      if (apart) bpe.take_added_apart(ids, begin);
+    }
+  }
+
+  void encode(std::string_view text, std::span<const TextRange> trusted, bool apart, std::vector<TokenId>& ids) const {
+    for (const TextSegment& segment :
+         added_tokens.split(AddedTokenFinder::Pass::exact, text, {0, text.size()}, trusted)) {
+      if (segment.token) {
+        ids.push_back(*segment.token);
+      } else if (normalizer.empty()) {
+        encode_normalized(text, segment.range, trusted, apart, ids);
+      } else {
+        const auto [begin, end] = segment.range;
+        const NormalizedText normalized =
+            normalizer.normalize(text.substr(begin, end - begin), ranges_within(trusted, segment.range));
+        encode_normalized(normalized.text, {0, normalized.text.size()}, normalized.trusted, apart, ids);
+      }
+    }
   }
 
   void check(TokenId id) const {
@@ -84,6 +124,7 @@ struct Tokenizer::Impl {
   TokenizerDescription description;
   TokenIndex index;
   TokenBytes bytes;
+  Normalizer normalizer;
   PreTokenizer pre_tokenizer;
   Bpe bpe;
   AddedTokenFinder added_tokens;
@@ -131,15 +172,7 @@ std::vector<TokenId> Tokenizer::encode(std::span<const Stretch> stretches) const
 
   std::vector<TokenId> ids;
   ids.reserve(text.size() / 4 + 4);
-  for (const TextSegment& segment : impl_->added_tokens.split(text, trusted)) {
-    if (segment.token) {
-      ids.push_back(*segment.token);
-      continue;
-    }
-    const std::size_t begin = ids.size();
-    impl_->encode_ordinary(text.substr(segment.range.begin, segment.range.end - segment.range.begin), ids);
-    if (!all_trusted) impl_->bpe.take_added_apart(ids, begin);
-  }
+  impl_->encode(text, trusted, !all_trusted, ids);
   return ids;
 }
 

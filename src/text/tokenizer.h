@@ -47,7 +47,7 @@ class Tokenizer {
   // Error{invalid_argument} naming an id that is not in the vocabulary.
   std::string decode(std::span<const TokenId> ids, bool skip_special_tokens = false) const;
 
-  // Ids are 0 … vocab_size() - 1, without holes.
+  // Ids are 0 … vocab_size() - 1. One that the vocabulary leaves out decodes to nothing, and no text becomes it.
   std::int64_t vocab_size() const;
   bool contains(std::int64_t id) const { return id >= 0 && id < vocab_size(); }
 

@@ -9,12 +9,14 @@
 #include "core/file.h"
 #include "core/json.h"
 #include "core/printable.h"
+#include "core/unicode.h"
 
 namespace sparkx {
 namespace {
 
 constexpr std::uint64_t kMaxFileBytes = std::uint64_t{1} << 28;
-constexpr std::size_t kMaxPreTokenizerSteps = 32;  // each costs time for every text, and a split memory, too
+constexpr std::size_t kMaxMissingIds = 65536;
+constexpr std::size_t kMaxSteps = 32;  // each costs time for every text, and a pattern memory, too
 
 // A value from the file in a message.
 std::string shown(const json::Value& value) {
@@ -39,17 +41,19 @@ class Reader {
       const json::Value* value = root.find(key);
       if (value && !value->is_null()) out_.warnings.push_back(fmt::format("{}: \"{}\" is left aside", what_, key));
     }
-    read_normalizer(root.find("normalizer"));
+    if (const json::Value* normalizer = root.find("normalizer"); normalizer && !normalizer->is_null()) {
+      read_normalizer(*normalizer, "normalizer");
+    }
     read_pre_tokenizer(member(root, "", "pre_tokenizer"), "pre_tokenizer");
     if (out_.pre_tokenizer.empty() || out_.pre_tokenizer.back().kind != PreTokenizerStep::Kind::byte_level) {
       unsupported("pre_tokenizer", "does not end with ByteLevel");
     }
-    if (const json::Value* post = root.find("post_processor"); post && !post->is_null()) {
-      read_byte_level(*post, "post_processor");
-    }
     read_byte_level(member(root, "", "decoder"), "decoder");
     read_model(*find_mutable(root, "model"));
     if (const json::Value* added = root.find("added_tokens")) read_added_tokens(*added);
+    if (const json::Value* post = root.find("post_processor"); post && !post->is_null()) {
+      read_post_processor(*post, "post_processor");
+    }
     return std::move(out_);
   }
 
@@ -114,33 +118,67 @@ class Reader {
     return value.as_int64();
   }
 
-  void read_normalizer(const json::Value* normalizer) const {
-    if (!normalizer || normalizer->is_null()) return;
-    expect_object(*normalizer, "normalizer");
-    const std::string& type = string_member(*normalizer, "normalizer", "type");
-    if (type != "Sequence") unsupported("normalizer", "{} is not supported", printable(type));
-    only_keys(*normalizer, "normalizer", {"type", "normalizers"});
-    const json::Value& list = member(*normalizer, "normalizer", "normalizers");
-    if (!list.is_array()) corrupt("normalizer.normalizers", "is of type {}; expected an array", list.type_name());
-    for (const json::Value& entry : list.as_array()) read_normalizer(&entry);
+  const json::Array& array_member(const json::Value& object, std::string_view field, std::string_view key) const {
+    const json::Value& list = member(object, field, key);
+    if (!list.is_array()) corrupt(join(field, key), "is of type {}; expected an array", list.type_name());
+    return list.as_array();
+  }
+
+  // Calls read(entry, field) for each component of a Sequence.
+  template <typename Read>
+  void read_sequence(const json::Value& sequence, const std::string& field, std::string_view key, Read read) const {
+    only_keys(sequence, field, {"type", key});
+    const json::Array& list = array_member(sequence, field, key);
+    for (std::size_t i = 0; i < list.size(); ++i) read(list[i], fmt::format("{}.{}[{}]", field, key, i));
+  }
+
+  void read_normalizer(const json::Value& step, const std::string& field) {
+    using Kind = NormalizerStep::Kind;
+    constexpr std::pair<std::string_view, Kind> kForms[] = {
+        {"NFC", Kind::nfc}, {"NFD", Kind::nfd}, {"NFKC", Kind::nfkc}, {"NFKD", Kind::nfkd}};
+    expect_object(step, field);
+    const std::string& type = string_member(step, field, "type");
+    if (out_.normalizer.size() == kMaxSteps) unsupported("normalizer", "has more than {} steps", kMaxSteps);
+    for (const auto& [name, kind] : kForms) {
+      if (type != name) continue;
+      only_keys(step, field, {"type"});
+      out_.normalizer.push_back({.kind = kind, .pattern = "", .content = ""});
+      return;
+    }
+    if (type == "Sequence") {
+      read_sequence(step, field, "normalizers",
+                    [&](const json::Value& entry, const std::string& where) { read_normalizer(entry, where); });
+    } else if (type == "Replace") {
+      only_keys(step, field, {"type", "pattern", "content"});
+      out_.normalizer.push_back({.kind = Kind::replace,
+                                 .pattern = read_pattern(step, field),
+                                 .content = string_member(step, field, "content")});
+    } else if (type == "Prepend") {
+      only_keys(step, field, {"type", "prepend"});
+      out_.normalizer.push_back(
+          {.kind = Kind::prepend, .pattern = "", .content = string_member(step, field, "prepend")});
+    } else if (type == "Strip") {
+      only_keys(step, field, {"type", "strip_left", "strip_right"});
+      out_.normalizer.push_back({.kind = Kind::strip,
+                                 .pattern = "",
+                                 .content = "",
+                                 .strip_left = bool_member(step, field, "strip_left", false),
+                                 .strip_right = bool_member(step, field, "strip_right", false)});
+    } else {
+      unsupported(field, "{} is not supported", printable(type));
+    }
   }
 
   void read_pre_tokenizer(const json::Value& step, const std::string& field) {
     expect_object(step, field);
     const std::string& type = string_member(step, field, "type");
-    if (out_.pre_tokenizer.size() == kMaxPreTokenizerSteps) {
-      unsupported("pre_tokenizer", "has more than {} steps", kMaxPreTokenizerSteps);
-    }
+    if (out_.pre_tokenizer.size() == kMaxSteps) unsupported("pre_tokenizer", "has more than {} steps", kMaxSteps);
     if (!out_.pre_tokenizer.empty() && out_.pre_tokenizer.back().kind == PreTokenizerStep::Kind::byte_level) {
       unsupported(field, "{} after ByteLevel is not supported", printable(type));
     }
     if (type == "Sequence") {
-      only_keys(step, field, {"type", "pretokenizers"});
-      const json::Value& list = member(step, field, "pretokenizers");
-      if (!list.is_array()) corrupt(join(field, "pretokenizers"), "is of type {}; expected an array", list.type_name());
-      for (std::size_t i = 0; i < list.as_array().size(); ++i) {
-        read_pre_tokenizer(list.as_array()[i], fmt::format("{}.pretokenizers[{}]", field, i));
-      }
+      read_sequence(step, field, "pretokenizers",
+                    [&](const json::Value& entry, const std::string& where) { read_pre_tokenizer(entry, where); });
     } else if (type == "Split") {
       read_split(step, field);
     } else if (type == "Digits") {
@@ -150,10 +188,9 @@ class Reader {
                                     .individual_digits = bool_member(step, field, "individual_digits", false)});
     } else if (type == "ByteLevel") {
       read_byte_level(step, field);
-      if (bool_member(step, field, "add_prefix_space", true))
-        unsupported(field, "ByteLevel with add_prefix_space is not supported");
       out_.pre_tokenizer.push_back({.kind = PreTokenizerStep::Kind::byte_level,
                                     .pattern = "",
+                                    .prefix_space = bool_member(step, field, "add_prefix_space", true),
                                     .with_pattern = bool_member(step, field, "use_regex", true)});
     } else {
       unsupported(field, "{} is not supported", printable(type));
@@ -162,16 +199,34 @@ class Reader {
 
   void read_split(const json::Value& step, const std::string& field) {
     only_keys(step, field, {"type", "pattern", "behavior", "invert"});
+    using Keep = PreTokenizerStep::Keep;
+    const std::string& behavior = string_member(step, field, "behavior");
+    const bool invert = bool_member(step, field, "invert", false);  // what is between matches counts as the match
+    if (behavior != "Isolated" && behavior != "Removed") {
+      unsupported(join(field, "behavior"), "is {}; sparkx supports \"Isolated\" and \"Removed\"", in_quotes(behavior));
+    }
+    const Keep keep = behavior == "Isolated" ? Keep::all : invert ? Keep::matches : Keep::rest;
+    out_.pre_tokenizer.push_back(
+        {.kind = PreTokenizerStep::Kind::split, .pattern = read_pattern(step, field), .keep = keep});
+  }
+
+  // {"Regex": …} or {"String": …}, as a regular expression.
+  std::string read_pattern(const json::Value& step, std::string_view field) const {
     const json::Value& pattern = member(step, field, "pattern");
     if (!pattern.is_object() || pattern.as_object().size() != 1) corrupt(join(field, "pattern"), "is not one pattern");
     const auto& [kind, text] = pattern.as_object()[0];
-    if (kind != "Regex") unsupported(join(field, "pattern"), "of kind {} is not supported", in_quotes(kind));
+    if (kind != "Regex" && kind != "String")
+      unsupported(join(field, "pattern"), "of kind {} is not supported", in_quotes(kind));
     if (!text.is_string()) corrupt(join(field, "pattern"), "is of type {}; expected a string", text.type_name());
-    if (const std::string& behavior = string_member(step, field, "behavior"); behavior != "Isolated") {
-      unsupported(join(field, "behavior"), "is {}; sparkx supports \"Isolated\"", in_quotes(behavior));
+    if (kind == "Regex") return text.as_string();
+    if (text.as_string().empty()) unsupported(join(field, "pattern"), "is an empty string; that is not supported");
+    std::string literal;
+    for (std::string_view rest = text.as_string(); !rest.empty();) {
+      const Utf8Character character = decode_utf8(rest);
+      literal += fmt::format("\\x{{{:X}}}", static_cast<std::uint32_t>(character.code_point));
+      rest.remove_prefix(character.size);
     }
-    if (bool_member(step, field, "invert", false)) unsupported(join(field, "invert"), "is not supported");
-    out_.pre_tokenizer.push_back({.kind = PreTokenizerStep::Kind::split, .pattern = text.as_string()});
+    return literal;
   }
 
   // As a post-processor or decoder its options touch offsets only.
@@ -180,6 +235,51 @@ class Reader {
     const std::string& type = string_member(component, field, "type");
     if (type != "ByteLevel") unsupported(field, "{} is not supported", printable(type));
     only_keys(component, field, {"type", "add_prefix_space", "trim_offsets", "use_regex"});
+  }
+
+  // Post-processors move offsets and put markers around a text for whoever asks for them. sparkx does not ask (chat
+  // templates write the markers themselves), but checks them.
+  void read_post_processor(const json::Value& step, const std::string& field) const {
+    expect_object(step, field);
+    const std::string& type = string_member(step, field, "type");
+    if (type == "Sequence") {
+      read_sequence(step, field, "processors",
+                    [&](const json::Value& entry, const std::string& where) { read_post_processor(entry, where); });
+    } else if (type == "TemplateProcessing") {
+      read_template(step, field);
+    } else {
+      read_byte_level(step, field);
+    }
+  }
+
+  void read_template(const json::Value& step, const std::string& field) const {
+    only_keys(step, field, {"type", "single", "pair", "special_tokens"});
+    const json::Value& tokens = member(step, field, "special_tokens");
+    expect_object(tokens, join(field, "special_tokens"));
+    for (const auto& [name, token] : tokens.as_object()) {
+      const std::string where = fmt::format("{}.special_tokens[{}]", field, in_quotes(name));
+      expect_object(token, where);
+      for (const json::Value& id : array_member(token, where, "ids")) {
+        const std::int64_t value = integer(id, join(where, "ids"));
+        if (value < 0 || value >= static_cast<std::int64_t>(out_.tokens.size()))
+          corrupt(join(where, "ids"), "names token {}, which is not in the vocabulary", value);
+      }
+    }
+    const json::Array& pieces = array_member(step, field, "single");
+    std::size_t texts = 0;
+    for (std::size_t i = 0; i < pieces.size(); ++i) {
+      const std::string where = fmt::format("{}.single[{}]", field, i);
+      expect_object(pieces[i], where);
+      if (pieces[i].find("Sequence")) {
+        ++texts;
+        continue;
+      }
+      const json::Value& marker = member(pieces[i], where, "SpecialToken");
+      expect_object(marker, join(where, "SpecialToken"));
+      const std::string& id = string_member(marker, join(where, "SpecialToken"), "id");
+      if (!tokens.find(id)) corrupt(where, "names {}, which is not in special_tokens", in_quotes(id));
+    }
+    if (texts != 1) corrupt(join(field, "single"), "has the text {} times; expected once", texts);
   }
 
   void read_model(json::Value& model) {
@@ -217,20 +317,26 @@ class Reader {
   void read_vocabulary(json::Value& vocabulary) {
     expect_object(vocabulary, "model.vocab");
     json::Object& entries = vocabulary.as_object();
-    std::vector<bool> taken(entries.size());
-    out_.tokens.resize(entries.size());
+    vocabulary_size_ = entries.size();
     for (json::Member& entry : entries) {
       const std::int64_t id = integer(entry.second, "model.vocab");
-      if (id < 0 || static_cast<std::uint64_t>(id) >= entries.size()) {
-        corrupt("model.vocab", "gives {} the id {}, but has {} entries; ids must be without holes",
-                in_quotes(entry.first), id, entries.size());
-      }
-      const auto i = static_cast<std::size_t>(id);
-      if (taken[i])
-        corrupt("model.vocab", "gives id {} to {} and to {}", id, in_quotes(out_.tokens[i]), in_quotes(entry.first));
-      taken[i] = true;
-      out_.tokens[i] = std::move(entry.first);
+      if (entry.first.empty()) corrupt("model.vocab", "gives id {} to an empty token", id);
+      place_token(id, std::move(entry.first), "model.vocab");
     }
+  }
+
+  // Some vocabularies leave ids out (GPT-4o's does), but a wild id must not cost memory.
+  void place_token(std::int64_t id, std::string text, const std::string& field) {
+    const std::size_t limit = vocabulary_size_ + kMaxMissingIds + out_.added_tokens.size();
+    if (id < 0 || static_cast<std::uint64_t>(id) >= limit) {
+      corrupt(field, "gives {} the id {}, but model.vocab has {} entries; ids must be below {}", in_quotes(text), id,
+              vocabulary_size_, limit);
+    }
+    const auto i = static_cast<std::size_t>(id);
+    if (i >= out_.tokens.size()) out_.tokens.resize(i + 1);
+    if (!out_.tokens[i].empty())
+      corrupt(field, "gives id {} to {} and to {}", id, in_quotes(out_.tokens[i]), in_quotes(text));
+    out_.tokens[i] = std::move(text);
   }
 
   void read_merges(const json::Value& merges, const TokenIndex& index) {
@@ -264,9 +370,9 @@ class Reader {
   void read_added_tokens(const json::Value& list) {
     if (list.is_null()) return;
     if (!list.is_array()) corrupt("added_tokens", "is of type {}; expected an array", list.type_name());
-    const std::size_t ordinary = out_.tokens.size();
     const std::vector<std::string> vocabulary = out_.tokens;
     const TokenIndex index(vocabulary, what_);
+    auto next = static_cast<std::int64_t>(vocabulary_size_);  // the id of a token that the vocabulary lacks
     for (std::size_t i = 0; i < list.as_array().size(); ++i) {
       const json::Value& entry = list.as_array()[i];
       const std::string field = fmt::format("added_tokens[{}]", i);
@@ -280,19 +386,22 @@ class Reader {
       token.single_word = bool_member(entry, field, "single_word", false);
       token.normalized = bool_member(entry, field, "normalized", !token.special);
       const std::int64_t id = integer(member(entry, field, "id"), join(field, "id"));
-      // A token that the vocabulary lacks gets the next free id, whatever the file says; so the file must say that.
-      const std::int64_t expected = index.find(token.content).value_or(static_cast<TokenId>(out_.tokens.size()));
+      // A token that the vocabulary lacks gets the next id, whatever the file says; so the file must say that.
+      const std::optional<TokenId> known = index.find(token.content);
+      const std::int64_t expected = known ? *known : next;
       if (id != expected) {
         corrupt(join(field, "id"), "is {} for {}; expected {}{}", id, in_quotes(token.content), expected,
-                expected < static_cast<std::int64_t>(ordinary) ? " as in model.vocab" : ", the next id without a hole");
+                known ? " as in model.vocab" : ", the next id");
       }
+      if (!known) place_token(id, token.content, field);
+      next = std::max(next, id + 1);
       token.id = static_cast<TokenId>(id);
-      if (expected >= static_cast<std::int64_t>(ordinary)) out_.tokens.push_back(token.content);
       out_.added_tokens.push_back(std::move(token));
     }
   }
 
   std::string what_;
+  std::size_t vocabulary_size_ = 0;  // entries of model.vocab
   TokenizerDescription out_;
 };
 

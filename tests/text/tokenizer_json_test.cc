@@ -45,6 +45,12 @@ std::string file_with(std::string_view from = "", std::string_view to = "") {
   return text.replace(at, from.size(), to);
 }
 
+struct Refusal {
+  const char* from;
+  const char* to;
+  const char* message;
+};
+
 TEST(TokenizerJson, ReadsEveryPart) {
   const TokenizerDescription description = parse_tokenizer_json(file_with(), "t.json");
   ASSERT_EQ(description.tokens.size(), 258u);
@@ -81,27 +87,80 @@ TEST(TokenizerJson, OtherSpellingsOfTheSameAreRead) {
   }
 }
 
+TEST(TokenizerJson, ReadsTheComponentsOfOtherFamilies) {
+  const auto read = [](std::string_view from, std::string_view to) {
+    return parse_tokenizer_json(file_with(from, to), "t.json");
+  };
+  EXPECT_EQ(read(R"("normalizer":null)", R"("normalizer":{"type":"Sequence","normalizers":[{"type":"NFC"},
+{"type":"Replace","pattern":{"String":"a."},"content":"b"},{"type":"Strip","strip_left":false,"strip_right":true},
+{"type":"Prepend","prepend":"_"}]})")
+                .normalizer,
+            (std::vector<NormalizerStep>{
+                {.kind = NormalizerStep::Kind::nfc, .pattern = "", .content = ""},
+                {.kind = NormalizerStep::Kind::replace, .pattern = R"(\x{61}\x{2E})", .content = "b"},
+                {.kind = NormalizerStep::Kind::strip, .pattern = "", .content = "", .strip_right = true},
+                {.kind = NormalizerStep::Kind::prepend, .pattern = "", .content = "_"}}));
+  using Keep = PreTokenizerStep::Keep;
+  EXPECT_EQ(
+      read(R"("behavior":"Isolated","invert":false)", R"("behavior":"Removed","invert":true)").pre_tokenizer[0].keep,
+      Keep::matches);
+  EXPECT_EQ(read(R"("behavior":"Isolated")", R"("behavior":"Removed")").pre_tokenizer[0].keep, Keep::rest);
+  EXPECT_EQ(read(R"("invert":false)", R"("invert":true)").pre_tokenizer[0].keep, Keep::all);
+  EXPECT_TRUE(read(R"("add_prefix_space":false)", R"("add_prefix_space":true)").pre_tokenizer.back().prefix_space);
+}
+
+TEST(TokenizerJson, IdsMayBeLeftOut) {
+  const Tokenizer tokenizer(parse_tokenizer_json(file_with(R"("ab":256)", R"("ab":300)"), "t.json"));
+  EXPECT_EQ(tokenizer.vocab_size(), 301);
+  EXPECT_EQ(tokenizer.find("ab"), TokenId{300});
+  EXPECT_EQ(tokenizer.decode(std::vector<TokenId>{97, 299, 300}), "aab");
+  EXPECT_EQ(tokenizer.find(""), std::nullopt);
+}
+
+constexpr const char* kTemplate = R"("post_processor":{"type":"Sequence","processors":[{"type":"ByteLevel"},
+{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"<think>","type_id":0}},{"Sequence":{"id":"A","type_id":0}}],
+"pair":[],"special_tokens":{"<think>":{"id":"<think>","ids":[257],"tokens":["<think>"]}}}]},"decoder":{)";
+
+TEST(TokenizerJson, TemplatesAreCheckedAndAddNothing) {
+  std::string file = file_with();
+  const std::size_t begin = file.find("\"post_processor\""), end = file.find("\"decoder\":{");
+  const auto with = [&](std::string from, std::string_view to) {
+    std::string text = kTemplate;
+    if (!from.empty()) text.replace(text.find(from), from.size(), to);
+    return std::string(file).replace(begin, end + 11 - begin, text);
+  };
+  EXPECT_EQ(Tokenizer(parse_tokenizer_json(with("", ""), "t.json")).encode("ab"), (std::vector<TokenId>{97, 98}));
+  const Refusal refusals[] = {
+      {"[257]", "[258]", "special_tokens[\"<think>\"].ids names token 258, which is not in the vocabulary"},
+      {R"({"id":"<think>","type_id":0})", R"({"id":"<s>"})", "single[0] names \"<s>\", which is not in special_tokens"},
+      {R"({"Sequence":{"id":"A","type_id":0}})", R"({"Sequence":{}},{"Sequence":{}})",
+       "has the text 2 times; expected once"},
+      {R"("SpecialToken")", R"("Token")", "single[0].SpecialToken is missing"},
+  };
+  for (const Refusal& refusal : refusals) {
+    const std::string error = error_of([&] { parse_tokenizer_json(with(refusal.from, refusal.to), "t.json"); });
+    EXPECT_EQ(error.find("corrupt: t.json: post_processor.processors[1]"), 0u) << error;
+    EXPECT_NE(error.find(refusal.message), std::string::npos) << error;
+  }
+}
+
 TEST(TokenizerJson, TruncationAndPaddingAreLeftAsideWithAWarning) {
   const TokenizerDescription description =
       parse_tokenizer_json(file_with(R"("truncation":null)", R"("truncation":{"max_length":8})"), "t.json");
   EXPECT_EQ(description.warnings, (std::vector<std::string>{"t.json: \"truncation\" is left aside"}));
 }
 
-struct Refusal {
-  const char* from;
-  const char* to;
-  const char* message;
-};
-
 TEST(TokenizerJson, RefusesByNameWhatItDoesNotKnow) {
   const Refusal refusals[] = {
-      {R"("normalizer":null)", R"("normalizer":{"type":"NFC"})", "normalizer NFC is not supported"},
+      {R"("normalizer":null)", R"("normalizer":{"type":"Lowercase"})", "normalizer Lowercase is not supported"},
       {R"("normalizer":null)", R"("normalizer":{"type":"Sequence","normalizers":[{"type":"Lowercase"}]})",
-       "normalizer Lowercase is not supported"},
+       "normalizer.normalizers[0] Lowercase is not supported"},
       {R"({"type":"Digits","individual_digits":true})", R"({"type":"Metaspace"})",
        "pre_tokenizer.pretokenizers[1] Metaspace is not supported"},
-      {R"("post_processor":{"type":"ByteLevel")", R"("post_processor":{"type":"TemplateProcessing")",
-       "post_processor TemplateProcessing is not supported"},
+      {R"("post_processor":{"type":"ByteLevel")", R"("post_processor":{"type":"RobertaProcessing")",
+       "post_processor RobertaProcessing is not supported"},
+      {R"("normalizer":null)", R"("normalizer":{"type":"Replace","pattern":{"String":""},"content":"x"})",
+       "normalizer.pattern is an empty string; that is not supported"},
       {R"("decoder":{"type":"ByteLevel"})", R"("decoder":{"type":"WordPiece"})", "decoder WordPiece is not supported"},
       {R"("model":{"type":"BPE")", R"("model":{"type":"Unigram")", "model Unigram is not supported"},
       {R"("dropout":null)", R"("dropout":0.1)", "model.dropout is 0.1; sparkx supports null"},
@@ -113,11 +172,9 @@ TEST(TokenizerJson, RefusesByNameWhatItDoesNotKnow) {
       {R"("version":"1.0")", R"("version":"2.0")", "version is \"2.0\"; sparkx supports \"1.0\""},
       {R"("padding":null)", R"("padding":null,"extra":1)",
        "the document has the option \"extra\", which sparkx does not know"},
-      {R"("behavior":"Isolated")", R"("behavior":"Removed")",
-       "pretokenizers[0].behavior is \"Removed\"; sparkx supports \"Isolated\""},
-      {R"("invert":false)", R"("invert":true)", "pretokenizers[0].invert is not supported"},
-      {R"({"Regex":"a+"})", R"({"String":"a"})", "pretokenizers[0].pattern of kind \"String\" is not supported"},
-      {R"("add_prefix_space":false)", R"("add_prefix_space":true)", "ByteLevel with add_prefix_space is not supported"},
+      {R"("behavior":"Isolated")", R"("behavior":"MergedWithNext")",
+       "pretokenizers[0].behavior is \"MergedWithNext\"; sparkx supports \"Isolated\" and \"Removed\""},
+      {R"({"Regex":"a+"})", R"({"Glob":"a"})", "pretokenizers[0].pattern of kind \"Glob\" is not supported"},
       {R"("use_regex":false}])", R"("use_regex":false},{"type":"Digits","individual_digits":true}])",
        "Digits after ByteLevel is not supported"},
       {R"(,{"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":false}])", "]",
@@ -162,8 +219,9 @@ TEST(TokenizerJson, RefusesMorePreTokenizerStepsThanAnyTokenizerHas) {
 
 TEST(TokenizerJson, NamesWhatContradictsItself) {
   const Refusal refusals[] = {
-      {R"("ab":256)", R"("ab":300)",
-       "model.vocab gives \"ab\" the id 300, but has 257 entries; ids must be without holes"},
+      {R"("ab":256)", R"("ab":65793)",
+       "model.vocab gives \"ab\" the id 65793, but model.vocab has 257 entries; ids must be below 65793"},
+      {R"("ab":256)", R"("":256)", "model.vocab gives id 256 to an empty token"},
       {R"("ab":256)", R"("ab":97)", "model.vocab gives id 97 to \"a\" and to \"ab\""},
       {R"("ab":256)", R"("ab":-1)", "the id -1"},
       {R"("ab":256)", R"("ab":"256")", "model.vocab is \"256\"; expected an id"},
@@ -173,8 +231,7 @@ TEST(TokenizerJson, NamesWhatContradictsItself) {
       {R"([["a","b"]])", R"([["a"]])", "model.merges has the entry [\"a\"] at 0"},
       {R"([["a","b"]])", R"({})", "model.merges is of type object; expected an array"},
       {R"("unk_token":null)", R"("unk_token":"<unk>")", "model.unk_token \"<unk>\" is not in the vocabulary"},
-      {R"("id":257)", R"("id":258)",
-       "added_tokens[0].id is 258 for \"<think>\"; expected 257, the next id without a hole"},
+      {R"("id":257)", R"("id":258)", "added_tokens[0].id is 258 for \"<think>\"; expected 257, the next id"},
       {R"("content":"<think>")", R"("content":"ab")",
        "added_tokens[0].id is 257 for \"ab\"; expected 256 as in model.vocab"},
       {R"("content":"<think>")", R"("content":5)", "added_tokens[0].content is of type number; expected a string"},

@@ -78,6 +78,40 @@ TEST(Tokenizer, EncodesAndDecodesAsTheLibraryDoes) {
   }
 }
 
+// tests/oracle/make_tokenizer_parts_golden.py: components that other families have.
+TEST(Tokenizer, ComponentsOfOtherFamiliesDoAsTheLibraryDoes) {
+  const json::Value groups = json::parse(read_data("parts.json"), "parts.json");
+  int compared = 0;
+  for (const json::Value& group : groups.as_array()) {
+    if (!group.find("change")) continue;
+    json::Value file = json::parse(read_data("tokenizer.json"), "tokenizer.json");
+    for (const auto& [key, value] : group.find("change")->as_object()) {
+      for (json::Member& member : file.as_object()) {
+        if (member.first == key) member.second = value;
+      }
+    }
+    const Tokenizer tokenizer(parse_tokenizer_json(json::print(file), group.find("name")->as_string()));
+    for (const json::Value& test : group.find("cases")->as_array()) {
+      EXPECT_EQ(tokenizer.encode(test.find("text")->as_string()), ids_of(*test.find("ids")))
+          << group.find("name")->as_string() << ": " << json::print(*test.find("text"));
+      ++compared;
+    }
+  }
+  EXPECT_EQ(compared, 130);
+}
+
+TEST(Tokenizer, NormalizingDoesNotMakeMarkersOfUntrustedText) {
+  TokenizerDescription description = small_description({"<s>"}, {});
+  description.added_tokens = {{.id = 256, .content = "<s>", .normalized = true}};
+  description.normalizer = {{.kind = NormalizerStep::Kind::replace, .pattern = "x", .content = "s"}};
+  const Tokenizer tokenizer(description);
+  const auto has_marker = [&](std::vector<Stretch> stretches) { return tokenizer.encode(stretches)[0] == 256; };
+  EXPECT_TRUE(has_marker({{"<x>", true}}));
+  EXPECT_TRUE(has_marker({{"<x>", true}, {"user", false}}));
+  EXPECT_FALSE(has_marker({{"<x>", false}, {"template", true}}));
+  EXPECT_FALSE(has_marker({{"<", true}, {"x", false}, {">", true}}));
+}
+
 TEST(Tokenizer, NoAddedTokenComesOutOfTextInModeNone) {
   const Tokenizer& tokenizer = golden_tokenizer();
   for (const AddedTokenDescription& token : tokenizer.description().added_tokens) {
