@@ -21,7 +21,7 @@ int main(int argc, char** argv) {
     };
 
     sparkx::Sequence sequence = model.create_sequence();
-    model.generate(sequence, model.tokenizer().encode_chat({{.content = argv[1]}}), options);
+    model.generate(sequence, model.tokenizer().encode_chat({sparkx::messages_json({{.content = argv[1]}})}), options);
     std::cout << '\n';
     return 0;
   } catch (const sparkx::Error& error) {

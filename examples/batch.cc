@@ -55,7 +55,7 @@ int main(int argc, char** argv) {
     const sparkx::SamplingOptions sampling = model.generation_defaults().sampling;
     std::vector<Conversation> conversations;
     for (int i = 1; i < argc; ++i) {
-      std::vector<sparkx::TokenId> prompt = model.tokenizer().encode_chat({{.content = argv[i]}});
+      std::vector<sparkx::TokenId> prompt = model.tokenizer().encode_chat({sparkx::messages_json({{.content = argv[i]}})});
       const std::size_t length = prompt.size();
       conversations.push_back(
           {model.create_sequence(), sparkx::Sampler(sampling, model.info().vocab_size), length, std::move(prompt), {}});

@@ -25,10 +25,10 @@ const json::Value& tools() {
 json::Value parse(std::string_view text, bool thinking, std::size_t piece) {
   OutputParser parser(tools(), thinking);
   MessageBuilder builder;
-  std::vector<OutputEvent> events;
+  std::vector<MessageEvent> events;
   for (std::size_t at = 0; at < text.size(); at += piece) parser.feed(text.substr(at, piece), events);
   parser.finish(events);
-  for (const OutputEvent& event : events) builder.add(event);
+  for (const MessageEvent& event : events) builder.add(event);
   return builder.message();
 }
 

@@ -4,7 +4,8 @@
 //   auto sequence = model.create_sequence();
 //   auto options = model.generation_defaults();
 //   options.on_token = [](const sparkx::GeneratedToken& token) { std::cout << token.text << std::flush; return true; };
-//   model.generate(sequence, model.tokenizer().encode_chat({{.content = "53乘以42的结果是多少？"}}), options);
+//   model.generate(sequence, model.tokenizer().encode_chat({sparkx::messages_json({{.content =
+//   "53乘以42的结果是多少？"}})}), options);
 //
 // The same tokens give the same logits, to the bit, whatever the number of threads, the cut of the prompt into steps
 // and the other sequences of a step. What cannot be done is thrown as sparkx::Error (sparkx/error.hpp), with a message
@@ -24,7 +25,6 @@
 #include "sparkx/chat.hpp"
 #include "sparkx/error.hpp"
 #include "sparkx/generation.hpp"
-#include "sparkx/reasoning.hpp"
 #include "sparkx/sampling.hpp"
 #include "sparkx/types.hpp"
 
@@ -44,9 +44,12 @@ class TextTokenizer {
   // none does, whatever the text says. Ill-formed UTF-8 becomes U+FFFD.
   std::vector<TokenId> encode(std::string_view text, bool added_tokens = true) const;
 
-  // The prompt of a conversation in the model's chat format. Markers inside messages stay plain text. Throws
-  // Error{invalid_argument} when there are no messages.
-  std::vector<TokenId> encode_chat(const std::vector<ChatMessage>& messages, const ChatOptions& options = {}) const;
+  // The prompt of a conversation, by the request's own template or the checkpoint's (docs/chat-format.md): as text, and
+  // as ids, in which markers inside messages stay plain text. Throws Error{not_found} when there is no template,
+  // Error{invalid_argument} for messages or a template that cannot be used, with the place in it, and
+  // Error{unsupported} for content other than text.
+  std::string render_chat(const ChatRequest& request) const;
+  std::vector<TokenId> encode_chat(const ChatRequest& request) const;
 
   // Throws Error{invalid_argument} naming an id outside the vocabulary.
   std::string decode(std::span<const TokenId> ids, bool skip_special_tokens = false) const;

@@ -11,6 +11,8 @@ using Run = std::function<int()>;  // returns the exit status
 
 void add_generate(CLI::App& app, Run& run);
 void add_logits(CLI::App& app, Run& run);
+void add_render(CLI::App& app, Run& run);
+void add_parse(CLI::App& app, Run& run);
 void add_tokenize(CLI::App& app, Run& run);
 void add_completion(CLI::App& app, Run& run);
 

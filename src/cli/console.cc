@@ -25,6 +25,7 @@ constexpr auto kBarDelay = 300ms;     // what is done sooner needs no bar
 constexpr auto kBarInterval = 100ms;  // between two drawings
 constexpr std::size_t kReadBytes = 1 << 16;
 constexpr std::size_t kMaxInputBytes = std::size_t{256} << 20;  // /dev/zero never ends
+constexpr const char* kStandardInput = "standard input";
 
 std::atomic<bool> interrupt_seen = false;
 static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler may only touch lock-free atomics");
@@ -51,22 +52,29 @@ void print_labelled(const char* sequence, std::string_view label, std::string_vi
                       : fmt::format("sparkx: {}: {}\n", label, message));
 }
 
-std::string read_all(int descriptor, const std::string& name) {
-  std::string text;
+// Appends what one read gives; false at the end.
+bool read_more(int descriptor, const std::string& name, std::string& text) {
   for (;;) {
     if (interrupted()) throw Interrupted();
     const std::size_t size = text.size();
     text.resize(size + kReadBytes);
     const ssize_t count = ::read(descriptor, text.data() + size, kReadBytes);
     text.resize(size + static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
-    if (count == 0) return text;
-    if (count < 0 && errno != EINTR) {
+    if (count >= 0) return count > 0;
+    if (errno != EINTR) {
       throw Error(ErrorCode::io, fmt::format("cannot read {}: {}", name, std::strerror(errno)));
     }
+  }
+}
+
+std::string read_all(int descriptor, const std::string& name) {
+  std::string text;
+  while (read_more(descriptor, name, text)) {
     if (text.size() > kMaxInputBytes) {
       throw Error(ErrorCode::io, fmt::format("cannot read {}: more than {} MiB of text", name, kMaxInputBytes >> 20));
     }
   }
+  return text;
 }
 
 }  // namespace
@@ -111,7 +119,13 @@ void write_output(std::string_view text) {
 }
 
 std::string read_input() {
-  return read_all(STDIN_FILENO, "standard input");
+  return read_all(STDIN_FILENO, kStandardInput);
+}
+
+std::optional<std::string> read_input_piece() {
+  std::string piece;
+  if (!read_more(STDIN_FILENO, kStandardInput, piece)) return std::nullopt;
+  return piece;
 }
 
 std::string read_file(const std::string& path) {

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -41,6 +42,9 @@ void write_output(std::string_view text);
 // All of standard input, or of a file. Throws Error{not_found} or Error{io} with the name, and Interrupted on Ctrl-C.
 std::string read_input();
 std::string read_file(const std::string& path);
+
+// What has come in on standard input, as soon as there is some; nothing at its end. Throws as read_input does.
+std::optional<std::string> read_input_piece();
 
 bool output_is_terminal();
 bool input_is_terminal();

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "chat_arguments.h"
 #include "commands.h"
 #include "console.h"
 #include "json_text.h"
@@ -43,6 +44,7 @@ struct GenerateArguments {
   bool raw = false;
   std::string system_prompt;
   bool no_thinking = false;
+  ChatArguments chat;
   bool hide_thinking = false;
   std::optional<std::int64_t> logprobs;
   bool sampled_logprobs = false;
@@ -133,6 +135,7 @@ void add_options(CLI::App& command, GenerateArguments& a) {
       ->type_name("TEXT")
       ->group(text);
   command.add_flag("--no-thinking", a.no_thinking, "Ask for the answer without reasoning")->group(text);
+  add_chat_arguments(command, a.chat, text);
   command.add_flag("--hide-thinking", a.hide_thinking, "Do not print the reasoning")->group(text);
   command.add_option("--stop", a.stops, "End before this text; may be given several times")
       ->allow_extra_args(false)
@@ -156,8 +159,11 @@ void check_combinations(const GenerateArguments& a) {
   if (!a.prompt && !a.file && input_is_terminal()) {
     throw UsageError{"there is no prompt: give -p TEXT or -f FILE, or pipe it in"};
   }
-  if (a.raw && (!a.system_prompt.empty() || a.no_thinking)) {
-    throw UsageError{"--raw takes the prompt as it is: --system-prompt and --no-thinking need the chat format"};
+  if (a.raw && (!a.system_prompt.empty() || a.no_thinking || !a.chat.chat_template.empty() || !a.chat.kwargs.empty() ||
+                a.chat.parse_special_content)) {
+    throw UsageError{
+        "--raw takes the prompt as it is: --system-prompt, --no-thinking, --chat-template, --kwargs and "
+        "--parse-special-content need the chat format"};
   }
   if (a.logprobs && !a.json) throw UsageError{"--logprobs are part of the JSON output: give --json, too"};
   if (a.sampled_logprobs && !a.json) {
@@ -177,14 +183,17 @@ std::string read_prompt(const GenerateArguments& a) {
 }
 
 std::vector<TokenId> encode_prompt(const GenerateArguments& a, const TextTokenizer& tokenizer,
-                                   const std::string& prompt) {
+                                   const std::string& prompt, const std::string& tools) {
   if (a.raw) return tokenizer.encode(prompt);
   std::vector<ChatMessage> messages;
-  if (!a.system_prompt.empty()) messages.push_back({ChatRole::system, a.system_prompt, ""});
-  messages.push_back({ChatRole::user, prompt, ""});
-  ChatOptions options;
-  options.enable_thinking = !a.no_thinking;
-  return tokenizer.encode_chat(messages, options);
+  if (!a.system_prompt.empty()) messages.push_back({"system", a.system_prompt});
+  messages.push_back({"user", prompt});
+  ChatRequest request;
+  request.messages = messages_json(messages);
+  request.tools = tools;
+  if (a.no_thinking) request.enable_thinking = false;
+  apply_chat_arguments(a.chat, request);
+  return tokenizer.encode_chat(request);
 }
 
 std::uint64_t random_seed() {
@@ -216,18 +225,27 @@ double per_second(std::int64_t tokens, double seconds) {
   return seconds > 0 ? static_cast<double>(tokens) / seconds : 0;
 }
 
-// What is printed of the generated text: all of it, or the answer alone.
+// What is printed of the generated text: all of it, or what is not reasoning.
 class Printed {
  public:
   Printed(bool hide_thinking, bool prompt_ended_in_think)
-      : hide_thinking_(hide_thinking), splitter_(prompt_ended_in_think) {}
+      : hide_thinking_(hide_thinking), parser_("", prompt_ended_in_think) {}
 
-  std::string feed(std::string_view text) { return hide_thinking_ ? splitter_.feed(text).answer : std::string(text); }
-  std::string finish() { return hide_thinking_ ? splitter_.finish().answer : std::string(); }
+  std::string feed(std::string_view text) { return hide_thinking_ ? content(parser_.feed(text)) : std::string(text); }
+  std::string finish() { return hide_thinking_ ? content(parser_.finish()) : std::string(); }
 
  private:
+  // Without tools the parser leaves calls in the content, as they were written.
+  static std::string content(const std::vector<MessageEvent>& events) {
+    std::string text;
+    for (const MessageEvent& event : events) {
+      if (event.kind == MessageEvent::Kind::content) text += event.text;
+    }
+    return text;
+  }
+
   bool hide_thinking_;
-  ReasoningSplitter splitter_;
+  MessageParser parser_;
 };
 
 std::string token_line(const GeneratedToken& token, std::string_view text, const TextTokenizer& tokenizer) {
@@ -245,18 +263,20 @@ struct Summary {
   const GenerationResult& result;
   std::uint64_t seed;
   double load_seconds;
+  const MessageParser& parser;  // has read all of the text
 };
 
 std::string summary_line(const Summary& s, const std::string& text) {
   const GenerationTimings& t = s.result.timings;
   const std::int64_t completion = static_cast<std::int64_t>(s.result.tokens.size());
   return fmt::format(
-      "{{\"finish_reason\": {}, \"text\": {}, \"prompt_tokens\": {}, \"completion_tokens\": {}, \"seed\": {}, "
+      "{{\"finish_reason\": {}, \"text\": {}, \"message\": {}, \"prompt_tokens\": {}, \"completion_tokens\": {}, "
+      "\"seed\": {}, "
       "\"timings\": {{\"load_seconds\": {}, \"prompt_seconds\": {}, \"generation_seconds\": {}, "
       "\"prompt_tokens_per_second\": {}, \"generation_tokens_per_second\": {}}}}}\n",
-      json_string(finish_reason_name(s.result.finish_reason)), json_string(text), s.result.prompt_tokens, completion,
-      s.seed, json_number(s.load_seconds), json_number(t.prompt_seconds), json_number(t.generation_seconds),
-      json_number(per_second(s.result.prompt_tokens, t.prompt_seconds)),
+      json_string(finish_reason_name(s.result.finish_reason)), json_string(text), s.parser.message(),
+      s.result.prompt_tokens, completion, s.seed, json_number(s.load_seconds), json_number(t.prompt_seconds),
+      json_number(t.generation_seconds), json_number(per_second(s.result.prompt_tokens, t.prompt_seconds)),
       json_number(per_second(completion, t.generation_seconds)));
 }
 
@@ -269,17 +289,21 @@ void print_statistics(const Summary& s) {
   print_line(fmt::format("generation: {} tokens, {:.1f} tokens/s, {}", completion,
                          per_second(completion, t.generation_seconds), finish_reason_name(s.result.finish_reason)));
   print_line(fmt::format("seed: {}", s.seed));
+  if (const std::size_t bytes = s.parser.ignored_bytes()) {
+    print_line(fmt::format("ignored inside tool calls: {} bytes", bytes));
+  }
   print_line(fmt::format("peak memory: {:.1f} MiB", static_cast<double>(peak_memory_bytes()) / 1048576.0));
 }
 
 int generate(const GenerateArguments& a) {
   check_combinations(a);
   const std::string prompt = read_prompt(a);
+  const std::string tools = read_tools(a.chat.tools);
   const auto start = std::chrono::steady_clock::now();
   LanguageModel model = load_model(a.model, {});
   const double load_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const TextTokenizer& tokenizer = model.tokenizer();
-  const std::vector<TokenId> tokens = encode_prompt(a, tokenizer, prompt);
+  const std::vector<TokenId> tokens = encode_prompt(a, tokenizer, prompt, tools);
   const bool prompt_ended_in_think = !tokens.empty() && tokenizer.find("<think>") == tokens.back();
 
   GenerationOptions options = generation_options(a, model.generation_defaults());
@@ -305,7 +329,10 @@ int generate(const GenerateArguments& a) {
   // Cancelled: text that was held back; and what may have become the marker at the end of the reasoning.
   const std::string rest = printed.feed(std::string_view(result.text).substr(streamed)) + printed.finish();
   shown += rest;
-  const Summary summary{result, options.sampling.seed, load_seconds};
+  MessageParser parser(tools, prompt_ended_in_think);
+  parser.feed(result.text);
+  parser.finish();
+  const Summary summary{result, options.sampling.seed, load_seconds, parser};
   write_output(a.json ? summary_line(summary, shown) : rest + "\n");
   const bool cancelled = result.finish_reason == FinishReason::cancelled;
   if (a.model.verbose || cancelled) print_statistics(summary);

@@ -19,6 +19,7 @@ constexpr const char* kExamples = R"(Examples:
   sparkx generate -p "53乘以42的结果是多少？"     answer with the built-in model
   sparkx generate -m DIR -p TEXT                 answer with the model in a folder
   sparkx tokenize -m DIR TEXT                    show the token ids of a text
+  sparkx render --messages FILE                  show the prompt of a conversation
   source <(sparkx completion bash)               complete commands and options
 
 sparkx COMMAND --help says more about a command.)";
@@ -62,6 +63,8 @@ int run_program(int argc, char** argv) {
   add_generate(app, run);
   add_logits(app, run);
   add_tokenize(app, run);
+  add_render(app, run);
+  add_parse(app, run);
   add_completion(app, run);
   try {
     app.parse(argc, argv);

@@ -53,9 +53,8 @@ struct LanguageModel::Impl {
     load.progress = options.progress;
     if (options.tokenizer) {
       // Before the weights: a tokenizer that cannot be read is said at once.
-      if (std::optional<Tokenizer> found = read_checkpoint_tokenizer(checkpoint)) {
-        tokenizer.emplace(
-            TextTokenizer(std::make_shared<const TextTokenizer::Impl>(TextTokenizer::Impl{std::move(*found)})));
+      if (std::optional<TextTokenizer::Impl> found = TextTokenizer::Impl::read(checkpoint)) {
+        tokenizer.emplace(TextTokenizer(std::make_shared<const TextTokenizer::Impl>(std::move(*found))));
       }
     }
     model = load_model(checkpoint, std::move(load));

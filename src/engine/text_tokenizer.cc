@@ -2,12 +2,20 @@
 
 #include <utility>
 
-#include "core/error.h"
+#include "core/file.h"
 #include "engine/builtin_model.h"
-#include "text/chat_format.h"
+#include "engine/chat.h"
 #include "text/tokenizer_json.h"
 
 namespace sparkx {
+namespace {
+
+constexpr std::string_view kTokenizerFile = "tokenizer.json";
+constexpr std::string_view kConfigFile = "tokenizer_config.json";
+constexpr std::string_view kTemplateFile = "chat_template.jinja";
+constexpr std::uint64_t kMaxTextBytes = std::uint64_t{256} << 20;  // as Checkpoint::text_file has it
+
+}  // namespace
 
 std::vector<MemoryFile> builtin_files() {
   std::vector<MemoryFile> files;
@@ -15,35 +23,53 @@ std::vector<MemoryFile> builtin_files() {
   return files;
 }
 
-std::optional<Tokenizer> read_checkpoint_tokenizer(const Checkpoint& checkpoint) {
-  const std::optional<std::string> text = checkpoint.text_file("tokenizer.json");
+std::optional<TextTokenizer::Impl> TextTokenizer::Impl::read(const Checkpoint& checkpoint) {
+  const std::optional<std::string> text = checkpoint.text_file(kTokenizerFile);
   if (!text) return std::nullopt;
-  TokenizerDescription description = parse_tokenizer_json(*text, checkpoint.display_name("tokenizer.json"));
-  if (const std::optional<std::string> config = checkpoint.text_file("tokenizer_config.json")) {
-    apply_tokenizer_config(description, *config, checkpoint.display_name("tokenizer_config.json"));
+  TokenizerDescription description = parse_tokenizer_json(*text, checkpoint.display_name(kTokenizerFile));
+  ChatFormat chat_format;
+  if (const std::optional<std::string> config = checkpoint.text_file(kConfigFile)) {
+    apply_tokenizer_config(description, *config, checkpoint.display_name(kConfigFile));
+    chat_format.read_config(*config, checkpoint.display_name(kConfigFile));
   }
-  return Tokenizer(std::move(description));
+  if (std::optional<std::string> source = checkpoint.text_file(kTemplateFile)) {
+    chat_format.set_template(*std::move(source), checkpoint.display_name(kTemplateFile));
+  }
+  return Impl{Tokenizer(std::move(description)), std::move(chat_format)};
 }
 
 TextTokenizer::TextTokenizer(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
 
 TextTokenizer TextTokenizer::load(const std::filesystem::path& folder) {
-  return TextTokenizer(std::make_shared<const Impl>(Impl{Tokenizer(read_tokenizer(folder))}));
+  ChatFormat chat_format;
+  const auto read = [&folder](std::string_view name) {
+    return ByteSource::open(folder / name).read_all(kMaxTextBytes);
+  };
+  if (std::filesystem::exists(folder / kConfigFile)) {
+    chat_format.read_config(read(kConfigFile), (folder / kConfigFile).string());
+  }
+  if (std::filesystem::exists(folder / kTemplateFile)) {
+    chat_format.set_template(read(kTemplateFile), (folder / kTemplateFile).string());
+  }
+  return TextTokenizer(std::make_shared<const Impl>(Impl{Tokenizer(read_tokenizer(folder)), std::move(chat_format)}));
 }
 
 TextTokenizer TextTokenizer::builtin() {
   const Checkpoint checkpoint = Checkpoint::open(kBuiltinName, builtin_files());
-  return TextTokenizer(std::make_shared<const Impl>(Impl{*read_checkpoint_tokenizer(checkpoint)}));
+  return TextTokenizer(std::make_shared<const Impl>(std::move(*Impl::read(checkpoint))));
 }
 
 std::vector<TokenId> TextTokenizer::encode(std::string_view text, bool added_tokens) const {
   return impl_->tokenizer.encode(text, added_tokens ? AddedTokens::all : AddedTokens::none);
 }
 
-std::vector<TokenId> TextTokenizer::encode_chat(const std::vector<ChatMessage>& messages,
-                                                const ChatOptions& options) const {
-  const ChatPrompt prompt = render_chat(messages, options);
-  return impl_->tokenizer.encode(prompt.stretches());
+std::string TextTokenizer::render_chat(const ChatRequest& request) const {
+  return render_request(request, impl_->chat_format).text();
+}
+
+std::vector<TokenId> TextTokenizer::encode_chat(const ChatRequest& request) const {
+  return sparkx::encode_chat(impl_->tokenizer, render_request(request, impl_->chat_format),
+                             request.parse_special_content);
 }
 
 std::string TextTokenizer::decode(std::span<const TokenId> ids, bool skip_special_tokens) const {

@@ -7,16 +7,18 @@
 
 #include "formats/checkpoint.h"
 #include "sparkx/sparkx.hpp"
+#include "text/chat_template.h"
 #include "text/tokenizer.h"
 
 namespace sparkx {
 
 struct TextTokenizer::Impl {
-  Tokenizer tokenizer;
-};
+  // Absent when the checkpoint has no tokenizer. Throws what reading its files throws.
+  static std::optional<Impl> read(const Checkpoint& checkpoint);
 
-// The tokenizer of a checkpoint, absent when it has none. Throws what reading it throws.
-std::optional<Tokenizer> read_checkpoint_tokenizer(const Checkpoint& checkpoint);
+  Tokenizer tokenizer;
+  ChatFormat chat_format;
+};
 
 // The files of the built-in model, as a checkpoint takes them.
 std::vector<MemoryFile> builtin_files();

@@ -37,9 +37,9 @@ std::string_view trim(std::string_view text) {
   return text;
 }
 
-void emit(std::vector<OutputEvent>& events, OutputEvent::Kind kind, std::string_view text) {
-  const bool joins = kind == OutputEvent::Kind::reasoning || kind == OutputEvent::Kind::content ||
-                     kind == OutputEvent::Kind::arguments;
+void emit(std::vector<MessageEvent>& events, MessageEvent::Kind kind, std::string_view text) {
+  const bool joins = kind == MessageEvent::Kind::reasoning || kind == MessageEvent::Kind::content ||
+                     kind == MessageEvent::Kind::arguments;
   if (joins && !events.empty() && events.back().kind == kind) {
     events.back().text += text;
   } else {
@@ -81,7 +81,7 @@ OutputParser::OutputParser(const json::Value& tools, bool thinking)
 void OutputParser::feed(std::string_view text, Events& events) {
   if (state_ == State::reasoning && !reasoning_announced_) {
     reasoning_announced_ = true;
-    emit(events, OutputEvent::Kind::reasoning, "");
+    emit(events, MessageEvent::Kind::reasoning, "");
   }
   std::string joined;
   if (!unfinished_.empty()) {
@@ -110,7 +110,7 @@ void OutputParser::finish(Events& events) {
     case State::payload:
       break;
     case State::content:
-      if (!behind_call_) emit(events, OutputEvent::Kind::content, blanks_);
+      if (!behind_call_) emit(events, MessageEvent::Kind::content, blanks_);
       break;
     case State::name:
       if (trim(piece_).empty()) {
@@ -131,8 +131,9 @@ void OutputParser::finish(Events& events) {
       end_call(events);
       break;
   }
-  std::erase_if(
-      events, [](const OutputEvent& event) { return event.kind == OutputEvent::Kind::content && event.text.empty(); });
+  std::erase_if(events, [](const MessageEvent& event) {
+    return event.kind == MessageEvent::Kind::content && event.text.empty();
+  });
 }
 
 void OutputParser::take(std::string_view text, Events& events) {
@@ -150,7 +151,7 @@ bool OutputParser::step(Events& events, bool at_end) {
   if (state_ == State::start) return step_start(events, at_end);
   if (state_ == State::payload) return step_payload(events, at_end);
   if (state_ == State::content && !tools_) {
-    emit(events, OutputEvent::Kind::content, buffer_);
+    emit(events, MessageEvent::Kind::content, buffer_);
     buffer_.clear();
     return false;
   }
@@ -192,7 +193,7 @@ bool OutputParser::step_start(Events& events, bool at_end) {
     buffer_.erase(0, kThink.size());
     state_ = State::reasoning;
     reasoning_announced_ = true;
-    emit(events, OutputEvent::Kind::reasoning, "");
+    emit(events, MessageEvent::Kind::reasoning, "");
   } else {
     state_ = State::content;
   }
@@ -214,7 +215,7 @@ OutputParser::Tag OutputParser::next_tag(std::string_view among, bool at_end) co
 void OutputParser::on_text(std::string_view text, Events& events) {
   switch (state_) {
     case State::reasoning:
-      emit(events, OutputEvent::Kind::reasoning, text);
+      emit(events, MessageEvent::Kind::reasoning, text);
       break;
     case State::content:
       content(text, events);
@@ -238,7 +239,7 @@ void OutputParser::on_text(std::string_view text, Events& events) {
       piece_ += text;
       break;
     case State::string_value:
-      emit(events, OutputEvent::Kind::arguments, escaped(text));
+      emit(events, MessageEvent::Kind::arguments, escaped(text));
       break;
     case State::start:
     case State::payload:
@@ -305,10 +306,10 @@ void OutputParser::content(std::string_view text, Events& events) {
       return;
     }
     stretch_is_blank_ = false;
-    emit(events, OutputEvent::Kind::content, blanks_);
+    emit(events, MessageEvent::Kind::content, blanks_);
     blanks_.clear();
   }
-  emit(events, OutputEvent::Kind::content, text);
+  emit(events, MessageEvent::Kind::content, text);
 }
 
 void OutputParser::reject_name(Events& events) {
@@ -323,7 +324,7 @@ void OutputParser::begin_call(std::string_view name, Events& events) {
   name_ = name;
   has_arguments_ = false;
   state_ = State::between;
-  emit(events, OutputEvent::Kind::call_begin, name_);
+  emit(events, MessageEvent::Kind::call_begin, name_);
   piece_.clear();
 }
 
@@ -332,14 +333,14 @@ void OutputParser::begin_value(Events& events) {
   piece_.clear();
   const auto function = functions_.find(name_);
   types_ = function == functions_.end() ? ParameterTypes() : parameter_types(function->second, key_);
-  emit(events, OutputEvent::Kind::arguments, (has_arguments_ ? ", " : "{") + json::print(key_) + ": ");
+  emit(events, MessageEvent::Kind::arguments, (has_arguments_ ? ", " : "{") + json::print(key_) + ": ");
   has_arguments_ = true;
   state_ = types_.only_string() ? State::string_value : State::value;
-  if (state_ == State::string_value) emit(events, OutputEvent::Kind::arguments, "\"");
+  if (state_ == State::string_value) emit(events, MessageEvent::Kind::arguments, "\"");
 }
 
 void OutputParser::end_value(Events& events) {
-  emit(events, OutputEvent::Kind::arguments,
+  emit(events, MessageEvent::Kind::arguments,
        state_ == State::string_value ? std::string("\"") : argument_json(piece_, types_));
   piece_.clear();
   state_ = State::between;
@@ -347,8 +348,8 @@ void OutputParser::end_value(Events& events) {
 
 void OutputParser::end_call(Events& events) {
   if (state_ == State::key || state_ == State::before_value) ignored_bytes_ += piece_.size();
-  emit(events, OutputEvent::Kind::arguments, has_arguments_ ? "}" : "{}");
-  emit(events, OutputEvent::Kind::call_end, "");
+  emit(events, MessageEvent::Kind::arguments, has_arguments_ ? "}" : "{}");
+  emit(events, MessageEvent::Kind::call_end, "");
   piece_.clear();
   state_ = State::content;
   stretch_is_blank_ = true;
@@ -436,28 +437,28 @@ bool OutputParser::emit_payload(std::string_view payload, Events& events) {
   if (has_arguments_) {
     std::string text = json::print(object);
     text.pop_back();  // end_call closes it
-    emit(events, OutputEvent::Kind::arguments, text);
+    emit(events, MessageEvent::Kind::arguments, text);
   }
   end_call(events);
   return true;
 }
 
-void MessageBuilder::add(const OutputEvent& event) {
+void MessageBuilder::add(const MessageEvent& event) {
   switch (event.kind) {
-    case OutputEvent::Kind::reasoning:
+    case MessageEvent::Kind::reasoning:
       has_reasoning_ = true;
       reasoning_ += event.text;
       break;
-    case OutputEvent::Kind::content:
+    case MessageEvent::Kind::content:
       content_ += event.text;
       break;
-    case OutputEvent::Kind::call_begin:
+    case MessageEvent::Kind::call_begin:
       calls_.push_back({event.text, ""});
       break;
-    case OutputEvent::Kind::arguments:
+    case MessageEvent::Kind::arguments:
       calls_.back().arguments += event.text;
       break;
-    case OutputEvent::Kind::call_end:
+    case MessageEvent::Kind::call_end:
       break;
   }
 }

@@ -14,21 +14,9 @@
 #include <vector>
 
 #include "core/json.h"
+#include "sparkx/chat.hpp"
 
 namespace sparkx {
-
-struct OutputEvent {
-  enum class Kind : std::uint8_t {
-    reasoning,   // a piece of it; an empty one begins reasoning that may stay empty
-    content,     // a piece of it
-    call_begin,  // text: the function's name
-    arguments,   // a piece of the JSON object that the arguments are
-    call_end,
-  };
-  Kind kind;
-  std::string text;
-  bool operator==(const OutputEvent&) const = default;
-};
 
 // Which JSON types a parameter may have.
 struct ParameterTypes {
@@ -46,9 +34,9 @@ class OutputParser {
   OutputParser(const json::Value& tools, bool thinking);
 
   // Appends the events of the next piece of text. Bytes that are no UTF-8 become U+FFFD.
-  void feed(std::string_view text, std::vector<OutputEvent>& events);
+  void feed(std::string_view text, std::vector<MessageEvent>& events);
   // The text is at its end: an open call is closed.
-  void finish(std::vector<OutputEvent>& events);
+  void finish(std::vector<MessageEvent>& events);
 
   // Bytes inside calls, outside their tags and no blanks, that belonged to nothing.
   std::size_t ignored_bytes() const { return ignored_bytes_; }
@@ -67,7 +55,7 @@ class OutputParser {
     value,
   };
 
-  using Events = std::vector<OutputEvent>;
+  using Events = std::vector<MessageEvent>;
   struct Tag;
 
   void take(std::string_view text, Events& events);
@@ -111,7 +99,7 @@ class OutputParser {
 // Puts events together.
 class MessageBuilder {
  public:
-  void add(const OutputEvent& event);
+  void add(const MessageEvent& event);
 
   // {"role": "assistant", "reasoning_content", "content", "tool_calls": [{"id": "call_0", "type": "function",
   // "function":

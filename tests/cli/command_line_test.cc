@@ -34,8 +34,13 @@ TEST(CommandLine, VersionSaysTheInstructionSetInUse) {
 }
 
 TEST(CommandLine, HelpGoesToStandardOutputAndHasExamples) {
-  for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
-           {"--help"}, {"generate", "--help"}, {"logits", "-h"}, {"tokenize", "--help"}, {"completion", "--help"}}) {
+  for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{{"--help"},
+                                                                                         {"generate", "--help"},
+                                                                                         {"logits", "-h"},
+                                                                                         {"tokenize", "--help"},
+                                                                                         {"render", "--help"},
+                                                                                         {"parse", "--help"},
+                                                                                         {"completion", "--help"}}) {
     const ProcessResult r = sparkx(arguments);
     EXPECT_EQ(r.status, 0);
     EXPECT_EQ(r.err, "");
@@ -71,6 +76,8 @@ INSTANTIATE_TEST_SUITE_P(
         UsageCase{"MissingValue", {"generate", "-p"}, "--prompt"},
         UsageCase{"PromptTwice", {"generate", "-p", "x", "-f", "y"}, "-p or with -f"},
         UsageCase{"RawWithSystemPrompt", {"generate", "-p", "x", "--raw", "--system-prompt", "y"}, "--raw"},
+        UsageCase{"RawWithKwargs", {"generate", "-p", "x", "--raw", "--kwargs", "{}"}, "--raw"},
+        UsageCase{"RenderWithoutMessages", {"render"}, "--messages"},
         UsageCase{"LogprobsWithoutJson", {"generate", "-p", "x", "--logprobs", "2"}, "--json"},
         UsageCase{"NegativeTemperature", {"generate", "-p", "x", "--temp", "-1"}, "--temp"},
         UsageCase{"TemperatureThatIsNoNumber", {"generate", "-p", "x", "--temp", "hot"}, "--temp"},

@@ -9,7 +9,6 @@
 
 #include "cli/sparkx_program.h"
 #include "core/json.h"
-#include "sparkx/reasoning.hpp"
 #include "support/temp_dir.h"
 
 namespace sparkx::testing {
@@ -205,9 +204,74 @@ TEST(Generate, AStopStringIsNotPrintedWhereverItBegins) {
 TEST(Generate, HiddenThinkingLeavesTheAnswer) {
   std::string text = generate({"-p", kQuestion, "-n", "300"}).out;
   text.pop_back();
-  ReasoningSplitter splitter(true);
-  const std::string answer = splitter.feed(text).answer + splitter.finish().answer;
+  const std::string marker = "</think>";
+  ASSERT_TRUE(contains(text, marker)) << text;
+  const std::string answer = text.substr(text.find(marker) + marker.size());
   EXPECT_EQ(generate({"-p", kQuestion, "-n", "300", "--hide-thinking"}).out, answer + "\n");
+}
+
+// The message of the summary, after making the model say these tokens, each once, in their order.
+std::string message_of(const std::vector<std::string>& tokens, const Arguments& more) {
+  Arguments arguments = {"-p", kQuestion, "--json", "-n", std::to_string(tokens.size()), "--presence-penalty", "1e6"};
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    const std::string ids = sparkx({"tokenize", tokens[i]}).out;
+    EXPECT_EQ(ids.find(' '), std::string::npos) << tokens[i] << " is more than one token";
+    arguments.push_back("--logit-bias");
+    arguments.push_back(ids.substr(0, ids.find('\n')) + "=" + std::to_string(90000 - 10000 * i));
+  }
+  return json::print(*json_lines(generate(arguments + more).out).back().find("message"));
+}
+
+TEST(Generate, TheSummaryHasTheMessage) {
+  const std::vector<std::string> tokens = {"x", "</think>", "y"};
+  const std::string thought = R"({"role": "assistant", "reasoning_content": "x", "content": "y"})";
+  EXPECT_EQ(message_of(tokens, {}), thought);
+  EXPECT_EQ(message_of(tokens, {"--hide-thinking"}), thought);
+  EXPECT_EQ(message_of(tokens, {"--no-thinking"}),
+            R"({"role": "assistant", "reasoning_content": null, "content": "x</think>y"})");
+}
+
+TEST(Generate, CallsAreReadWhenThereAreTools) {
+  TempDir folder;
+  const std::string tools =
+      folder.write("tools.json", R"([{"type": "function", "function": {"name": "f", "parameters": {}}}])").string();
+  const std::vector<std::string> tokens = {"</think>", "<tool_call>", "f", "</tool_call>"};
+  EXPECT_EQ(message_of(tokens, {"--tools", tools}),
+            R"({"role": "assistant", "reasoning_content": "", "content": null, "tool_calls": [{"id": "call_0", )"
+            R"("type": "function", "function": {"name": "f", "arguments": "{}"}}]})");
+  EXPECT_EQ(message_of(tokens, {}),
+            R"({"role": "assistant", "reasoning_content": "", "content": "<tool_call>f</tool_call>"})");
+}
+
+TEST(Generate, ToolsAndVariablesAndTheTemplateShapeThePrompt) {
+  TempDir folder;
+  const std::string tools =
+      folder.write("tools.json", R"({"tools": [{"type": "function", "function": {"name": "f"}}]})").string();
+  const auto prompt_tokens = [](const Arguments& arguments) {
+    const auto lines = json_lines(generate(Arguments{"-p", "x<think>", "--json", "-n", "0"} + arguments).out);
+    return lines.back().find("prompt_tokens")->as_int64();
+  };
+  EXPECT_GT(prompt_tokens({"--tools", tools}), prompt_tokens({}));
+  EXPECT_LT(prompt_tokens({"--parse-special-content"}), prompt_tokens({}));
+  const std::string own =
+      folder.write("own.jinja", "<think>{{ n * 'a<think>' }}{{ messages[0].content[:n] }}{{ bos_token }}").string();
+  EXPECT_EQ(prompt_tokens({"--chat-template", own, "--kwargs", R"({"n": 1})"}), 5);
+}
+
+TEST(Generate, ACheckpointWithoutATemplateNamesTheWaysOut) {
+  TempDir folder;
+  for (const char* name :
+       {"config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json", "model.safetensors"}) {
+    std::filesystem::create_symlink(std::filesystem::path(SPARKX_SOURCE_DIR) / "models/mini" / name,
+                                    folder.path() / name);
+  }
+  const std::string model = folder.path().string();
+  const ProcessResult r = ask({"-m", model});
+  EXPECT_EQ(r.status, 1);
+  EXPECT_TRUE(contains(r.err, "no chat template")) << r.err;
+  EXPECT_TRUE(contains(r.err, "--chat-template")) << r.err;
+  EXPECT_TRUE(contains(r.err, "--raw")) << r.err;
+  EXPECT_EQ(generate({"-m", model, "--raw", "-p", "x", "-n", "1"}).status, 0);
 }
 
 TEST(Generate, VerboseSaysWhatIsInForceAndHowLongItTook) {

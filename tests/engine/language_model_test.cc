@@ -69,7 +69,7 @@ TEST(BuiltinModel, TheFirstQuestionBeginsTheSameEveryTime) {
   LanguageModel model = LanguageModel::builtin(with_threads(2));
   GenerationOptions options = model.generation_defaults();
   options.max_tokens = 60;
-  const Tokens prompt = model.tokenizer().encode_chat({{ChatRole::user, "53乘以42的结果是多少？", ""}});
+  const Tokens prompt = model.tokenizer().encode_chat({messages_json({{"user", "53乘以42的结果是多少？"}})});
   std::string streamed;
   options.on_token = [&](const GeneratedToken& token) {
     streamed += token.text;
@@ -290,8 +290,8 @@ TEST(TextTokenizer, RoundTripsAndKeepsMarkersOutOfMessages) {
   const auto count = [&](const Tokens& tokens) { return std::count(tokens.begin(), tokens.end(), think); };
   EXPECT_EQ(count(tokenizer.encode(text)), 1);
   EXPECT_EQ(count(tokenizer.encode(text, false)), 0);
-  EXPECT_EQ(count(tokenizer.encode_chat({{ChatRole::user, text, ""}})), 1);  // that of the opened reasoning
-  EXPECT_EQ(tokenizer.encode_chat({{ChatRole::user, text, ""}}).back(), think);
+  EXPECT_EQ(count(tokenizer.encode_chat({messages_json({{"user", text}})})), 1);  // that of the opened reasoning
+  EXPECT_EQ(tokenizer.encode_chat({messages_json({{"user", text}})}).back(), think);
 }
 
 TEST(OracleModel, LogitsAreTheSameForAnyChunkAndNumberOfThreads) {

@@ -28,7 +28,7 @@ const json::Value& tools() {
 }
 
 struct Result {
-  std::vector<OutputEvent> events;
+  std::vector<MessageEvent> events;
   json::Value message;
   std::size_t ignored;
 };
@@ -37,14 +37,14 @@ Result parse(const std::vector<std::string_view>& pieces, const json::Value& wit
   OutputParser parser(with_tools, thinking);
   Result result;
   MessageBuilder builder;
-  const auto flush = [&](std::vector<OutputEvent>& events) {
-    for (const OutputEvent& event : events) {
+  const auto flush = [&](std::vector<MessageEvent>& events) {
+    for (const MessageEvent& event : events) {
       builder.add(event);
       result.events.push_back(event);
     }
     events.clear();
   };
-  std::vector<OutputEvent> events;
+  std::vector<MessageEvent> events;
   for (std::string_view piece : pieces) {
     parser.feed(piece, events);
     flush(events);
@@ -195,21 +195,21 @@ TEST(OutputParser, AnyTextGivesTheSameMessageHoweverItIsCut) {
 
 TEST(OutputParser, WithoutToolsEverythingComesAtOnce) {
   OutputParser parser(nullptr, false);
-  std::vector<OutputEvent> events;
+  std::vector<MessageEvent> events;
   parser.feed("a <tool_call", events);
   parser.feed(">f ", events);
-  const std::vector<OutputEvent> expected = {{OutputEvent::Kind::content, "a <tool_call>f "}};
+  const std::vector<MessageEvent> expected = {{MessageEvent::Kind::content, "a <tool_call>f "}};
   EXPECT_EQ(events, expected);
 }
 
 TEST(OutputParser, HoldsBackNothingButAMarkersBeginning) {
   OutputParser parser(tools(), true);
-  std::vector<OutputEvent> events;
+  std::vector<MessageEvent> events;
   const auto fed = [&](std::string_view text) {
     events.clear();
     parser.feed(text, events);
     std::string all;
-    for (const OutputEvent& event : events) all += event.text;
+    for (const MessageEvent& event : events) all += event.text;
     return all;
   };
   EXPECT_EQ(fed("I think <"), "I think ");

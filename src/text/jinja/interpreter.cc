@@ -1,6 +1,7 @@
 #include "text/jinja/interpreter.h"
 
 #include <fmt/core.h>
+#include <algorithm>
 
 #include "core/unicode.h"
 #include "text/jinja/attributes.h"
@@ -122,9 +123,12 @@ Interpreter::Interpreter(const Tree& tree, const Limits& limits, const Clock& cl
 
 Interpreter::~Interpreter() = default;
 
-Text Interpreter::render(const json::Value& context) {
+Text Interpreter::render(const json::Value& context, std::span<const std::string> trusted) {
   add_globals();
-  for (const auto& [name, value] : context.as_object()) root_context_.parent.insert_or_assign(name, from_json(value));
+  for (const auto& [name, value] : context.as_object()) {
+    const bool own = std::find(trusted.begin(), trusted.end(), name) != trusted.end();
+    root_context_.parent.insert_or_assign(name, from_json(value, own ? Origin::source : Origin::data));
+  }
   const Value activation = enter(tree_.scope, nullptr);
   const Inside inside(*this, activation.as<Activation>());
   if (tree_.self_slot >= 0) scope_->slots[static_cast<std::size_t>(tree_.self_slot)] = heap_.make<SelfObject>(0);
@@ -135,12 +139,12 @@ Text Interpreter::render(const json::Value& context) {
 
 // Values
 
-Value Interpreter::from_json(const json::Value& value) {
+Value Interpreter::from_json(const json::Value& value, Origin origin) {
   const Budget::Level level(budget_);
   budget_.step();
   if (value.is_null()) return Value::none();
   if (value.is_bool()) return Value::boolean(value.as_bool());
-  if (value.is_string()) return data_text(value.as_string());
+  if (value.is_string()) return given_text(value.as_string(), origin);
   if (value.is_number()) {
     const std::string& digits = value.as_number().text;
     if (!value.is_integer()) return Value::floating(parse_float(digits).value());
@@ -149,20 +153,20 @@ Value Interpreter::from_json(const json::Value& value) {
   }
   if (value.is_array()) {
     Values items;
-    for (const json::Value& item : value.as_array()) items.push_back(from_json(item));
+    for (const json::Value& item : value.as_array()) items.push_back(from_json(item, origin));
     return list(std::move(items));
   }
   Value dict = make_dict(*this);
   for (const auto& [key, member] : value.as_object()) {
-    dict_set(*this, dict.as<DictObject>(), data_text(key), from_json(member));
+    dict_set(*this, dict.as<DictObject>(), given_text(key, origin), from_json(member, origin));
   }
   return dict;
 }
 
-Value Interpreter::data_text(const std::string& bytes) {
+Value Interpreter::given_text(const std::string& bytes, Origin origin) {
   budget_.work(bytes.size());
   budget_.require(bytes.size());
-  return text(is_valid_utf8(bytes) ? bytes : replace_invalid_utf8(bytes), Origin::data);
+  return text(is_valid_utf8(bytes) ? bytes : replace_invalid_utf8(bytes), origin);
 }
 
 Value Interpreter::undefined(std::string hint) {

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <map>
+#include <span>
 #include <string>
 
 #include "core/json.h"
@@ -57,8 +58,9 @@ class Interpreter {
   Interpreter(const Interpreter&) = delete;
   Interpreter& operator=(const Interpreter&) = delete;
 
-  // Renders with `context` (an object) as variables. Throws Failure; failed_at() then says where.
-  Text render(const json::Value& context);
+  // Renders with `context` (an object) as variables; the text of those named in `trusted` counts as the template's own.
+  // Throws Failure; failed_expr() and failed_stmt() then say where.
+  Text render(const json::Value& context, std::span<const std::string> trusted);
   const Expr* failed_expr() const { return failed_expr_; }
   const Stmt* failed_stmt() const { return failed_stmt_; }
 
@@ -72,8 +74,8 @@ class Interpreter {
   Value text(std::string_view bytes, Origin origin) { return heap_.string(Text(std::string(bytes), origin)); }
   Value list(Values items) { return heap_.list(std::move(items)); }
   Value tuple(Values items) { return heap_.tuple(std::move(items)); }
-  Value from_json(const json::Value& value);
-  Value data_text(const std::string& bytes);  // bytes that are no UTF-8 become U+FFFD
+  Value from_json(const json::Value& value, Origin origin);
+  Value given_text(const std::string& bytes, Origin origin);  // bytes that are no UTF-8 become U+FFFD
   Value undefined(std::string hint);
   Value undefined_name(std::string_view name);
   Value undefined_attribute(const Value& object, std::string_view name);

@@ -116,7 +116,7 @@ Rendered Template::render(const json::Value& context, const RenderOptions& optio
   }
   Interpreter interpreter(*tree_, options.limits, options.clock);
   try {
-    const Text text = interpreter.render(context);
+    const Text text = interpreter.render(context, options.trusted);
     for (std::size_t position = 0; position < text.size();) {
       const char32_t c = next_char(text.view(), position);
       if (c >= 0xd800 && c < 0xe000) {

@@ -55,6 +55,7 @@ struct Rendered {
 
 struct RenderOptions {
   Limits limits;
+  std::vector<std::string> trusted;  // variables whose text counts as the template's own
   Clock clock = local_time_now;
 };
 
