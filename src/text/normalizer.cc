@@ -144,10 +144,13 @@ NormalizedText Normalizer::apply(const Step& step, const NormalizedText& from) c
       out.keep({done, text.size()});
       break;
     }
-    case Kind::prepend:
-      if (!text.empty()) out.replace({0, 0}, step.content);
-      out.keep({0, text.size()});
+    case Kind::prepend: {
+      // Trusted where the first character is: the library finds an added token together with what stands before it.
+      const std::size_t first = text.empty() ? 0 : decode_valid_utf8(text.data()).size;
+      if (first > 0) out.replace({0, first}, step.content + std::string(text.substr(0, first)));
+      out.keep({first, text.size()});
       break;
+    }
     case Kind::strip: {
       std::size_t begin = 0, end = text.size();
       while (step.strip_left && begin < end) {

@@ -44,7 +44,9 @@ TEST(Normalizer, WhatBecomesSomethingElseIsTrustedWhereAllOfItWas) {
   EXPECT_EQ(normalize({{.kind = Kind::nfc, .pattern = "", .content = ""}}, "ae\u0301b", {{0, 2}}).trusted,
             (Ranges{{0, 1}}));
   EXPECT_EQ(normalize({{.kind = Kind::prepend, .pattern = "", .content = "_"}}, "ab", {{0, 2}}).trusted,
-            (Ranges{{1, 3}}));
+            (Ranges{{0, 3}}));
+  EXPECT_EQ(normalize({{.kind = Kind::prepend, .pattern = "", .content = "_"}}, "ab", {{1, 2}}).trusted,
+            (Ranges{{2, 3}}));
 }
 
 TEST(Normalizer, APatternThatIsNotSupportedIsNamed) {
