@@ -15,10 +15,10 @@ constexpr std::int64_t kColumns = 2048;
 
 // Panels of ones; enough of them that a GEMV reads from memory.
 struct Weights {
-  Weights(WeightKind kind, std::int64_t rows)
-      : bytes(panel_bytes(kind, kColumns)), panels(static_cast<std::size_t>(rows / kLanes) * bytes) {
+  Weights(const WeightFormat& format, std::int64_t rows)
+      : bytes(panel_bytes(format, kColumns)), panels(static_cast<std::size_t>(rows / kLanes) * bytes) {
     std::fill(panels.begin(), panels.end(), std::byte{0x3c});
-    matrix = {kind, rows, kColumns, bytes, panels.data(), nullptr};
+    matrix = {format, rows, kColumns, bytes, panels.data(), nullptr};
   }
   std::size_t bytes;
   AlignedBuffer<std::byte> panels;
@@ -27,7 +27,7 @@ struct Weights {
 
 void dot(benchmark::State& state, WeightKind kind) {
   const std::int64_t tokens = state.range(0), rows = tokens == 1 ? 32768 : 512;
-  const Weights w(kind, rows);
+  const Weights w({kind}, rows);
   AlignedBuffer<float> x(tokens * kColumns), out(tokens * rows);
   std::fill(x.begin(), x.end(), 0.5f);
   const KernelTable& table = kernel_table();
@@ -44,6 +44,81 @@ void dot(benchmark::State& state, WeightKind kind) {
 BENCHMARK_CAPTURE(dot, float32, WeightKind::float32)->Arg(1)->Arg(4)->Arg(12)->Arg(96);
 BENCHMARK_CAPTURE(dot, bfloat16, WeightKind::bfloat16)->Arg(1)->Arg(4)->Arg(12)->Arg(96);
 BENCHMARK_CAPTURE(dot, float16, WeightKind::float16)->Arg(1)->Arg(4)->Arg(12)->Arg(96);
+
+// Quantized weights in groups of 64 with bfloat16 scales, and activations as codes.
+void dot_codes(benchmark::State& state, WeightKind kind) {
+  const std::int64_t tokens = state.range(0), rows = tokens == 1 ? 65536 : 512;
+  const Weights w({kind, 64, WeightKind::bfloat16}, rows);
+  AlignedBuffer<std::int8_t> codes(tokens * kColumns);
+  AlignedBuffer<float> scales(tokens * kColumns / 32), out(tokens * rows);
+  std::fill(codes.begin(), codes.end(), std::int8_t{3});
+  std::fill(scales.begin(), scales.end(), 0.01f);
+  const int group = activation_group(kind);
+  const CodedActivations x{group,         codes.data(),  kColumns, scales.data(), scales.data(), kColumns / group,
+                           scales.data(), kColumns / 32, tokens};
+  const KernelTable& table = kernel_table();
+  for (auto _ : state) {
+    table.dot_codes[static_cast<int>(kind)](w.matrix, 0, rows / kLanes, x, 0, tokens, out.data(), rows);
+    benchmark::ClobberMemory();
+  }
+  state.SetBytesProcessed(static_cast<std::int64_t>(w.panels.size() * state.iterations()));
+  state.counters["mac/s"] =
+      benchmark::Counter(static_cast<double>(rows * kColumns * tokens), benchmark::Counter::kIsIterationInvariantRate);
+  state.SetLabel(table.name);
+}
+BENCHMARK_CAPTURE(dot_codes, affine4, WeightKind::affine4)->Arg(1)->Arg(4)->Arg(12)->Arg(96);
+BENCHMARK_CAPTURE(dot_codes, affine8, WeightKind::affine8)->Arg(1)->Arg(4)->Arg(12)->Arg(96);
+
+// The same weights decoded, and activations as floats.
+void dot_decoded(benchmark::State& state, WeightKind kind) {
+  const std::int64_t tokens = state.range(0), rows = tokens == 1 ? 65536 : 512;
+  const Weights w({kind, 64, WeightKind::bfloat16}, rows);
+  AlignedBuffer<float> x(tokens * kColumns), out(tokens * rows);
+  std::fill(x.begin(), x.end(), 0.5f);
+  const KernelTable& table = kernel_table();
+  for (auto _ : state) {
+    table.dot[static_cast<int>(kind)](w.matrix, 0, rows / kLanes, {x.data(), kColumns, tokens}, 0, tokens, out.data(),
+                                      rows);
+    benchmark::ClobberMemory();
+  }
+  state.SetBytesProcessed(static_cast<std::int64_t>(w.panels.size() * state.iterations()));
+  state.counters["mac/s"] =
+      benchmark::Counter(static_cast<double>(rows * kColumns * tokens), benchmark::Counter::kIsIterationInvariantRate);
+  state.SetLabel(table.name);
+}
+BENCHMARK_CAPTURE(dot_decoded, affine4, WeightKind::affine4)->Arg(1)->Arg(12)->Arg(96);
+BENCHMARK_CAPTURE(dot_decoded, affine8, WeightKind::affine8)->Arg(1)->Arg(96);
+
+// One row of 2048 activations as codes; one row of bfloat16 weights quantized.
+void code_activations(benchmark::State& state) {
+  AlignedBuffer<float> x(kColumns), scales(kColumns / 32), sums(kColumns / 32), stretch_sums(kColumns / 32);
+  AlignedBuffer<std::int8_t> codes(kColumns);
+  for (std::int64_t i = 0; i < kColumns; ++i) x[i] = static_cast<float>(i % 37) - 18.0f;
+  const KernelTable& table = kernel_table();
+  for (auto _ : state) {
+    table.code_activations(x.data(), kColumns, 64, codes.data(), scales.data(), sums.data(), stretch_sums.data());
+    benchmark::ClobberMemory();
+  }
+  state.SetItemsProcessed(kColumns * state.iterations());
+  state.SetLabel(table.name);
+}
+BENCHMARK(code_activations);
+
+void quantize(benchmark::State& state) {
+  AlignedBuffer<std::uint16_t> row(kColumns);
+  AlignedBuffer<std::uint8_t> codes(kColumns);
+  AlignedBuffer<float> scales(kColumns / 64), biases(kColumns / 64);
+  for (std::int64_t i = 0; i < kColumns; ++i) row[i] = static_cast<std::uint16_t>(0x3c00 + i % 911 + i % 2 * 0x8000);
+  const KernelTable& table = kernel_table();
+  for (auto _ : state) {
+    table.quantize_affine[static_cast<int>(WeightKind::bfloat16)](std::as_bytes(row.span()).data(), kColumns, 4, 64,
+                                                                  codes.data(), scales.data(), biases.data());
+    benchmark::ClobberMemory();
+  }
+  state.SetItemsProcessed(kColumns * state.iterations());
+  state.SetLabel(table.name);
+}
+BENCHMARK(quantize);
 
 // One full span of bfloat16 cache, head_dim 256: 4 rows are a decoding token of the 1.7B model, 64 a chunk of 16.
 void attention(benchmark::State& state) {

@@ -96,8 +96,13 @@ struct BatchItem {
 
 struct ModelOptions {
   std::string dtype = "auto";     // of the weights in memory: "auto" (as in the file), "float32", "bfloat16", "float16"
-  std::string kv_dtype = "auto";  // of the cache: "float32", "bfloat16"; "auto" is float32 when dtype is, else bfloat16
-  std::optional<int> threads;     // absent: the physical cores that this process may use
+  std::string quantize = "none";  // while loading: "none", "4bit", "8bit"; as MLX does, in groups of …
+  int group_size = 64;            // … 32, 64 or 128 columns
+  bool head_quantize = true;      // also the head, which is the embedding of a model with tied embeddings
+  std::string activations = "int8";  // as they meet quantized weights: "int8" is fast, "float32" is exact
+  // Of the cache: "float32", "bfloat16"; "auto" is float32 when dtype or activations are, else bfloat16.
+  std::string kv_dtype = "auto";
+  std::optional<int> threads;  // absent: the physical cores that this process may use
   std::optional<std::int64_t>
       context;            // positions of a sequence; absent: the least of the model's, 32768 and what fits
   bool tokenizer = true;  // false: leave the checkpoint's tokenizer aside

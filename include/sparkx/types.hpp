@@ -30,9 +30,10 @@ struct ModelInfo {
   std::int64_t context;  // positions that a sequence may have
   std::size_t weight_bytes;
   std::size_t kv_bytes_reserved;
-  std::string weights;  // "bfloat16"
-  std::string kv;       // "bfloat16"
-  std::string device;   // "cpu: avx2, 2 threads"
+  std::string weights;      // "bfloat16", "4-bit (groups of 64), bfloat16"
+  std::string activations;  // as they meet quantized weights: "int8"; "float32" also when no weights are quantized
+  std::string kv;           // "bfloat16"
+  std::string device;       // "cpu: avx2, 2 threads"
 };
 
 }  // namespace sparkx

@@ -43,9 +43,28 @@ void add_model_arguments(CLI::App& command, ModelArguments& arguments) {
       ->check(CLI::IsMember({"auto", "float32", "bfloat16", "float16"}))
       ->type_name("TYPE")
       ->capture_default_str();
+  CLI::Option* quantize =
+      command.add_option("--quantize", arguments.quantize, "Quantize the weights while loading, as MLX does")
+          ->check(CLI::IsMember({"none", "4bit", "8bit"}))
+          ->type_name("MODE")
+          ->capture_default_str();
+  command.add_option("--group-size", arguments.group_size, "Columns that share a scale when quantizing; by default 64")
+      ->check(CLI::IsMember({32, 64, 128}))
+      ->needs(quantize)
+      ->type_name("N");
+  command
+      .add_flag("--head-quantize,!--no-head-quantize", arguments.head_quantize,
+                "Quantize the head too, which is the embedding of a tied model; so by default")
+      ->needs(quantize);
+  command
+      .add_option("--activations", arguments.activations,
+                  "How activations meet quantized weights: int8 is fast, float32 is exact")
+      ->check(CLI::IsMember({"int8", "float32"}))
+      ->type_name("TYPE")
+      ->capture_default_str();
   command
       .add_option("--kv-dtype", arguments.kv_dtype,
-                  "Type of the cache of keys and values; float32 with --dtype float32, else bfloat16")
+                  "Type of the cache of keys and values; float32 with --dtype or --activations float32, else bfloat16")
       ->check(CLI::IsMember({"float32", "bfloat16"}))
       ->type_name("TYPE");
   command.add_option("--device", arguments.device, "Where to compute")
@@ -65,6 +84,10 @@ void add_model_arguments(CLI::App& command, ModelArguments& arguments) {
 
 LanguageModel load_model(const ModelArguments& arguments, ModelOptions options) {
   options.dtype = arguments.dtype;
+  options.quantize = arguments.quantize;
+  options.group_size = arguments.group_size.value_or(options.group_size);
+  options.head_quantize = arguments.head_quantize.value_or(options.head_quantize);
+  options.activations = arguments.activations;
   if (arguments.kv_dtype) options.kv_dtype = *arguments.kv_dtype;
   options.threads = arguments.threads;
   if (arguments.context) options.context = arguments.context;
@@ -80,9 +103,10 @@ LanguageModel load_model(const ModelArguments& arguments, ModelOptions options) 
   for (const std::string& warning : model.warnings()) print_warning(warning);
   if (arguments.verbose) {
     const ModelInfo& info = model.info();
-    print_line(fmt::format("model: {}, {} of {} weights, {} cache, context {} of {}, {}",
+    print_line(fmt::format("model: {}, {} of {} weights, {} activations, {} cache, context {} of {}, {}",
                            arguments.model.empty() ? "built-in" : arguments.model, mebibytes(info.weight_bytes),
-                           info.weights, info.kv, info.context, info.max_position_embeddings, info.device));
+                           info.weights, info.activations, info.kv, info.context, info.max_position_embeddings,
+                           info.device));
   }
   return model;
 }

@@ -14,6 +14,10 @@ namespace sparkx::cli {
 struct ModelArguments {
   std::string model;  // empty: the built-in model
   std::string dtype = "auto";
+  std::string quantize = "none";
+  std::optional<int> group_size;
+  std::optional<bool> head_quantize;
+  std::string activations = "int8";
   std::optional<std::string> kv_dtype;
   std::string device = "cpu";
   std::optional<int> threads;

@@ -43,7 +43,9 @@ struct LanguageModel::Impl {
       : defaults(suggested_options(checkpoint.config(), checkpoint.generation_config())),
         warnings(checkpoint.warnings()) {
     LoadOptions load;
-    load.dtype = parse_weight_kind(options.dtype);
+    load.weights.dtype = parse_weight_kind(options.dtype);
+    load.weights.quantize = parse_quantization(options.quantize, options.group_size, options.head_quantize);
+    load.weights.activations = parse_activation_mode(options.activations);
     if (options.kv_dtype != "auto") load.kv_kind = parse_kv_kind(options.kv_dtype);
     load.context = options.context;
     if (options.threads) {

@@ -10,6 +10,7 @@
 #include "kernels/dot.inc.h"
 #include "kernels/elementwise.inc.h"
 #include "kernels/kernels.h"
+#include "kernels/lanes.inc.h"
 
 namespace sparkx::kernels {
 namespace {
@@ -49,7 +50,7 @@ inline void score_panels(const AttentionSpan& args, int row, int panel, float* s
   const std::size_t panel_bytes = kLanes * kElementBytes<kind> * args.head_dim;
   const std::byte* keys = args.keys[panel / kBlockPanels] + panel % kBlockPanels * panel_bytes;
   F32x16 s[P][R];
-  panel_chains<kKeyPanel<kind>, P, R>(keys, panel_bytes, args.queries + row * args.query_stride, args.query_stride,
+  panel_chains<kKeyPanel<kind>, P, R>(keys, panel_bytes, {}, args.queries + row * args.query_stride, args.query_stride,
                                       args.head_dim, s);
   const F32x16 scale = splat<F32x16>(args.scale);
   for (int p = 0; p < P; ++p) {
@@ -59,7 +60,7 @@ inline void score_panels(const AttentionSpan& args, int row, int panel, float* s
 
 template <KvKind kind, int R>
 void score_tile(const AttentionSpan& args, int row, float* scores) {
-  constexpr int P = tile_panels(R);
+  constexpr int P = tile_panels(R, kTileVectors);
   const Visible seen = visible_keys(args, row, R);
   for (int block = seen.any_begin / kBlockPositions; block * kBlockPositions < seen.any_end; ++block) {
     if (args.keys[block] == nullptr) continue;  // between what two rows see

@@ -16,11 +16,9 @@ namespace {
 
 // Slowest first, but the emulated table, which is for tests, is never the best.
 constexpr const KernelTable* kTables[] = {
-    &kReferenceTable,
-    &kEmulated512Table,
+    &kReferenceTable, &kEmulated512Table,
 #if defined(__x86_64__)
-    &kAvx2Table,
-    &kAvx512Table,
+    &kAvx2Table,      &kAvxVnniTable,     &kAvx512Table,
 #endif
 };
 
@@ -48,9 +46,14 @@ bool runs_on_this_cpu(const KernelTable& table) {
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && f16c;
   };
   if (&table == &kAvx2Table) return has_avx2();
+  if (&table == &kAvxVnniTable) {
+    unsigned a, b, c, d;
+    return has_avx2() && __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a & bit_AVXVNNI) != 0;
+  }
   if (&table == &kAvx512Table) {
     return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+           __builtin_cpu_supports("avx512vnni");
   }
 #endif
   return &table == &kReferenceTable || &table == &kEmulated512Table;
@@ -71,6 +74,7 @@ const KernelTable& choose_kernel_table(const char* requested, bool (*runs)(const
   }
 #if defined(__x86_64__)
   if (runs(kAvx512Table)) return kAvx512Table;
+  if (runs(kAvxVnniTable)) return kAvxVnniTable;
   if (runs(kAvx2Table)) return kAvx2Table;
   throw_error(ErrorCode::unsupported,
               "this CPU does not have {}, which sparkx needs to be fast; SPARKX_ISA=reference runs it slowly",

@@ -1,4 +1,4 @@
-// Rule 1 of docs/numerics.md: weights times activations, for every kind of dense weight.
+// Rule 1 of docs/numerics.md: weights times activations as floats, for every kind of weight.
 //
 //        one step of K: 64 bytes of weights
 //   panel  [ row 0 | row 1 | … | row 15 ]      16 lanes; a 16-bit kind has two columns in each lane
@@ -10,7 +10,10 @@
 // walks several panels at once, so that their chains hide each other's latency.
 #pragma once
 
+#include "kernels/affine.inc.h"
 #include "kernels/kernels.h"
+#include "kernels/lanes.inc.h"
+#include "kernels/tiles.inc.h"
 
 namespace sparkx::kernels {
 namespace {
@@ -23,15 +26,17 @@ template <>
 struct Step<WeightKind::float32> {
   static constexpr int kColumns = 1;
   F32x16 column[1];
-  void read(const std::byte* p) { column[0] = load(reinterpret_cast<const float*>(p)); }
+  void read(const std::byte* block, std::int64_t k, const AffineLayout&) {
+    column[0] = load(reinterpret_cast<const float*>(block + k * 64));
+  }
 };
 
 template <>
 struct Step<WeightKind::bfloat16> {
   static constexpr int kColumns = 2;
   F32x16 column[2];
-  void read(const std::byte* p) {
-    const Pairs pairs = load_bfloat16_pairs(p);
+  void read(const std::byte* block, std::int64_t k, const AffineLayout&) {
+    const Pairs pairs = load_bfloat16_pairs(block + k / 2 * 64);
     column[0] = pairs.first;
     column[1] = pairs.second;
   }
@@ -41,18 +46,41 @@ template <>
 struct Step<WeightKind::float16> {
   static constexpr int kColumns = 2;
   F32x16 column[2];
-  void read(const std::byte* p) {
-    const Pairs pairs = load_float16_pairs(p);
+  void read(const std::byte* block, std::int64_t k, const AffineLayout&) {
+    const Pairs pairs = load_float16_pairs(block + k / 2 * 64);
     column[0] = pairs.first;
     column[1] = pairs.second;
   }
 };
 
+// Rule 4: codes are decoded on the way. Steps must be read in order, since the first one of a group reads its scales.
+template <WeightKind kind>
+struct AffineStep {
+  static constexpr int kColumns = kStepColumns<kind>;
+  F32x16 column[kColumns];
+  F32x16 scale{}, bias{};
+  void read(const std::byte* block, std::int64_t k, const AffineLayout& layout) {
+    const std::byte* group = block + k / layout.group * layout.group_bytes;
+    const std::int64_t in_group = k % layout.group;
+    if (in_group == 0) {
+      scale = load_scales(layout.scale_kind, group);
+      bias = load_scales(layout.scale_kind, group + layout.bias_offset);
+    }
+    decode_codes<kind>(load_int(group + layout.codes_offset + in_group / kColumns * 64), column);
+    SPARKX_UNROLL
+    for (int c = 0; c < kColumns; ++c) column[c] = fma(scale, column[c], bias);
+  }
+};
+template <>
+struct Step<WeightKind::affine4> : AffineStep<WeightKind::affine4> {};
+template <>
+struct Step<WeightKind::affine8> : AffineStep<WeightKind::affine8> {};
+
 // sums[p][t] = the chains of `columns` columns of panel p and token t, from +0. Panels are `panel_stride` bytes apart,
 // tokens `token_stride` floats. Nothing behind the last column is multiplied, not even zeros: that could turn -0 to +0.
 template <WeightKind kind, int P, int T>
-void panel_chains(const std::byte* panel, std::size_t panel_stride, const float* x, std::int64_t token_stride,
-                  std::int64_t columns, F32x16 (&sums)[P][T]) {
+void panel_chains(const std::byte* panel, std::size_t panel_stride, const AffineLayout& layout, const float* x,
+                  std::int64_t token_stride, std::int64_t columns, F32x16 (&sums)[P][T]) {
   constexpr int kColumns = Step<kind>::kColumns;
   F32x16 s[P][T];
   SPARKX_UNROLL
@@ -60,10 +88,10 @@ void panel_chains(const std::byte* panel, std::size_t panel_stride, const float*
     SPARKX_UNROLL
     for (int t = 0; t < T; ++t) s[p][t] = splat<F32x16>(0.0f);
   }
+  Step<kind> weights[P];
   const auto step = [&](std::int64_t k, int columns_here) __attribute__((always_inline)) {
-    Step<kind> weights[P];
     SPARKX_UNROLL
-    for (int p = 0; p < P; ++p) weights[p].read(panel + p * panel_stride + k / kColumns * 64);
+    for (int p = 0; p < P; ++p) weights[p].read(panel + p * panel_stride, k, layout);
     SPARKX_UNROLL
     for (int c = 0; c < columns_here; ++c) {
       SPARKX_UNROLL
@@ -76,7 +104,11 @@ void panel_chains(const std::byte* panel, std::size_t panel_stride, const float*
   };
   const std::int64_t whole = columns / kColumns * kColumns;
   for (std::int64_t k = 0; k < whole; k += kColumns) step(k, kColumns);
-  if (kColumns == 2 && whole < columns) step(whole, 1);
+  if constexpr (kColumns == 2) {
+    if (whole < columns) step(whole, 1);
+  } else if constexpr (kColumns > 2) {
+    if (whole < columns) step(whole, static_cast<int>(columns - whole));
+  }
   SPARKX_UNROLL
   for (int p = 0; p < P; ++p) {
     SPARKX_UNROLL
@@ -84,76 +116,26 @@ void panel_chains(const std::byte* panel, std::size_t panel_stride, const float*
   }
 }
 
-template <WeightKind kind, int P, int T>
-void dot_tile(const PanelMatrix& w, std::int64_t panel, const float* x, std::int64_t token_stride, float* out,
-              std::int64_t out_stride) {
-  const std::byte* weights = w.panels + panel * w.panel_bytes;
-  const auto block = [&](std::int64_t k, F32x16(&sums)[P][T]) {
-    const std::int64_t columns = w.columns - k < kBlockColumns ? w.columns - k : kBlockColumns;
-    panel_chains<kind, P, T>(weights + k / Step<kind>::kColumns * 64, w.panel_bytes, x + k, token_stride, columns,
-                             sums);
-  };
-  F32x16 total[P][T];
-  block(0, total);
-  for (std::int64_t k = kBlockColumns; k < w.columns; k += kBlockColumns) {
-    F32x16 sums[P][T];
-    block(k, sums);
-    for (int p = 0; p < P; ++p) {
-      for (int t = 0; t < T; ++t) total[p][t] = total[p][t] + sums[p][t];
-    }
-  }
-  for (int p = 0; p < P; ++p) {
-    const F32x16 bias = w.bias != nullptr ? load(w.bias + (panel + p) * kLanes) : splat<F32x16>(0.0f);
-    for (int t = 0; t < T; ++t) store(out + t * out_stride + p * kLanes, total[p][t] + bias);
-  }
-}
+template <WeightKind kind>
+struct FloatTile {
+  using Input = Activations;
+  static constexpr int kTokens = kTokenTile;
+  static constexpr int kVectors = kTileVectors;
 
-// Panels that a tile of so many tokens has registers for.
-constexpr int tile_panels(int tokens) {
-  const int panels = kTileVectors / tokens;
-  return panels < 1 ? 1 : panels > 4 ? 4 : panels;
-}
-
-// One tile: `tokens` tokens, at most T, and as many of the `panels` panels as a tile holds. Returns that number.
-template <WeightKind kind, int T>
-inline int dot_some_panels(const PanelMatrix& w, std::int64_t panel, std::int64_t panels, int tokens, const float* x,
-                           std::int64_t token_stride, float* out, std::int64_t out_stride) {
-  if constexpr (T > 1) {
-    if (tokens < T) return dot_some_panels<kind, T - 1>(w, panel, panels, tokens, x, token_stride, out, out_stride);
+  // sums = the chains of block [k, k + columns) of K.
+  template <int P, int T>
+  static void block(const PanelMatrix& w, std::int64_t panel, std::int64_t k, std::int64_t columns, const Input& x,
+                    std::int64_t token, F32x16 (&sums)[P][T]) {
+    const AffineLayout layout = affine_layout<kind>(w.format);
+    panel_chains<kind, P, T>(w.panels + panel * w.panel_bytes + block_offset<kind>(k, layout), w.panel_bytes, layout,
+                             x.values + token * x.stride + k, x.stride, columns, sums);
   }
-  constexpr int P = tile_panels(T);
-  if (panels < P) {
-    dot_tile<kind, 1, T>(w, panel, x, token_stride, out, out_stride);
-    return 1;
-  }
-  dot_tile<kind, P, T>(w, panel, x, token_stride, out, out_stride);
-  return P;
-}
-
-// Tokens whose activations stay in the second-level cache while the panels pass by.
-constexpr std::int64_t kTokenGroup = 4 * kTokenTile;
+};
 
 template <WeightKind kind>
 void dot(const PanelMatrix& w, std::int64_t panel_begin, std::int64_t panel_end, const Activations& x,
          std::int64_t token_begin, std::int64_t token_end, float* out, std::int64_t out_stride) {
-  for (std::int64_t group = token_begin; group < token_end; group += kTokenGroup) {
-    const std::int64_t tokens = token_end - group < kTokenGroup ? token_end - group : kTokenGroup;
-    // Balanced tiles: 16 tokens are 8 + 8, not 12 + 4.
-    const std::int64_t tiles = (tokens + kTokenTile - 1) / kTokenTile;
-    const std::int64_t panel_step = tile_panels(static_cast<int>((tokens + tiles - 1) / tiles));
-    for (std::int64_t chunk = panel_begin; chunk < panel_end; chunk += panel_step) {
-      const std::int64_t chunk_end = panel_end - chunk < panel_step ? panel_end : chunk + panel_step;
-      for (std::int64_t tile = 0; tile < tiles; ++tile) {
-        const std::int64_t token = group + tokens * tile / tiles;
-        const int tile_tokens = static_cast<int>(group + tokens * (tile + 1) / tiles - token);
-        for (std::int64_t panel = chunk; panel < chunk_end;) {
-          panel += dot_some_panels<kind, kTokenTile>(
-              w, panel, chunk_end - panel, tile_tokens, x.values + token * x.stride, x.stride,
-              out + (token - token_begin) * out_stride + (panel - panel_begin) * kLanes, out_stride);
-        }
-      }
-    }
-  }
+  dot_tiles<FloatTile<kind>>(w, panel_begin, panel_end, x, token_begin, token_end, out, out_stride);
 }
 
 // One row of a matrix as floats: lane row % 16 of its panel.
@@ -161,6 +143,21 @@ template <WeightKind kind>
 void decode_row(const PanelMatrix& w, std::int64_t row, float* out) {
   const std::byte* panel = w.panels + row / kLanes * w.panel_bytes;
   const std::int64_t lane = row % kLanes;
+  if constexpr (!is_dense(kind)) {
+    const AffineLayout layout = affine_layout<kind>(w.format);
+    for (std::int64_t k = 0; k < w.columns; k += kLanes) {
+      const std::byte* group = panel + k / layout.group * layout.group_bytes;
+      float codes[kLanes];
+      for (int i = 0; i < kLanes; ++i)
+        codes[i] = code_of<kind>(group + layout.codes_offset, k % layout.group + i, lane);
+      float scale[kLanes], bias[kLanes];
+      store(scale, load_scales(layout.scale_kind, group));
+      store(bias, load_scales(layout.scale_kind, group + layout.bias_offset));
+      const F32x16 values = fma(splat<F32x16>(scale[lane]), load(codes), splat<F32x16>(bias[lane]));
+      store_lanes(out + k, values, w.columns - k < kLanes ? static_cast<int>(w.columns - k) : kLanes);
+    }
+    return;
+  }
   for (std::int64_t k = 0; k < w.columns; ++k) {
     if constexpr (kind == WeightKind::float32) {
       out[k] = reinterpret_cast<const float*>(panel)[k * kLanes + lane];

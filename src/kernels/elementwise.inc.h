@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/kernels.h"
+#include "kernels/lanes.inc.h"
 
 namespace sparkx::kernels {
 namespace {
@@ -12,18 +13,6 @@ inline void each_vector(std::int64_t n, Body body) {
   std::int64_t i = 0;
   for (; i + kLanes <= n; i += kLanes) body(i, kLanes);
   if (i < n) body(i, static_cast<int>(n - i));
-}
-
-// load_first and store_first without their cost where all 16 lanes are in use.
-inline F32x16 load_lanes(const float* p, int count) {
-  return count == kLanes ? load(p) : load_first(p, count);
-}
-inline void store_lanes(float* p, F32x16 a, int count) {
-  if (count == kLanes) {
-    store(p, a);
-  } else {
-    store_first(p, a, count);
-  }
 }
 
 void rms_norm(const float* x, const float* weight, std::int64_t n, float eps, float* y) {

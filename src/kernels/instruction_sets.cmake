@@ -8,7 +8,9 @@ set_source_files_properties(kernels/tables/emulated512.cc PROPERTIES COMPILE_OPT
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
   set_source_files_properties(kernels/tables/avx2.cc
     PROPERTIES COMPILE_OPTIONS "${kernel_flags};-mavx2;-mfma;-mf16c")
+  set_source_files_properties(kernels/tables/avxvnni.cc
+    PROPERTIES COMPILE_OPTIONS "${kernel_flags};-mavx2;-mfma;-mf16c;-mavxvnni")
   # GCC 12 takes the undefined operand inside its own AVX-512 intrinsics for a mistake of ours (GCC bug 105593).
   set_source_files_properties(kernels/tables/avx512.cc
-    PROPERTIES COMPILE_OPTIONS "${kernel_flags};-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mfma;-mf16c;$<$<CXX_COMPILER_ID:GNU>:-Wno-uninitialized>;$<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>")
+    PROPERTIES COMPILE_OPTIONS "${kernel_flags};-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mavx512vnni;-mfma;-mf16c;$<$<CXX_COMPILER_ID:GNU>:-Wno-uninitialized>;$<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>")
 endif()

@@ -22,16 +22,46 @@ inline constexpr int kBlockPositions = 64;  // positions of one KV cache block
 inline constexpr int kSpanPositions = 512;  // positions of one attention span (rule 9)
 inline constexpr int kSpanBlocks = kSpanPositions / kBlockPositions;
 
-// How the weights of a Linear are stored. Quantized kinds are further members: a kind is a layout, a dot and a row
-// decoder.
-enum class WeightKind { float32, bfloat16, float16 };
-inline constexpr int kWeightKinds = 3;
+inline constexpr int kStretchColumns = 32;  // codes are multiplied and stored in stretches of so many columns
+
+// How the weights of a Linear are stored. A kind is a layout (here and in docs/kernels.md), a dot and a row decoder.
+enum class WeightKind {
+  float32,
+  bfloat16,
+  float16,
+  affine4,  // code c of 4 bits: weight = scale * c + bias
+  affine8,  // the same with 8 bits
+};
+inline constexpr int kWeightKinds = 5;
+inline constexpr int kDenseKinds = 3;  // the first ones
+
+constexpr bool is_dense(WeightKind kind) {
+  return static_cast<int>(kind) < kDenseKinds;
+}
+
+// Rule 2: columns of the activations that share a scale when weights of this kind are multiplied as integers.
+constexpr int activation_group(WeightKind kind) {
+  return kind == WeightKind::affine8 ? 32 : 64;
+}
+
+struct WeightFormat {
+  WeightKind kind;
+  // Of the affine kinds: how many columns share a scale and a bias (32, 64 or 128), and the dense kind of those.
+  int group = 0;
+  WeightKind scale_kind = WeightKind::float32;
+
+  bool operator==(const WeightFormat&) const = default;
+};
 
 // A weight matrix [rows][columns] packed into panels (kernels/pack.h). Inside a panel K runs in groups of 4 bytes, so
-// that one 64-byte load feeds 16 lanes: float32 [column][16], 16-bit kinds [column / 2][16][2]; rows and columns that
-// do not exist are zero.
+// that one 64-byte load feeds 16 lanes; rows and columns that do not exist are zero.
+//   float32   [column][16]
+//   bfloat16, float16   [column / 2][16][2]
+//   affine    for each group: scales [16], biases [16], then codes up to a whole stretch of 32 columns:
+//     affine4   [column / 8][16][4]: byte j has column j in its low half and column j + 4 in its high half
+//     affine8   [column / 4][16][4]
 struct PanelMatrix {
-  WeightKind kind;
+  WeightFormat format;
   std::int64_t rows;
   std::int64_t columns;
   std::size_t panel_bytes;  // bytes from one panel to the next, a multiple of 64
@@ -41,10 +71,23 @@ struct PanelMatrix {
   std::int64_t panel_count() const { return (rows + kLanes - 1) / kLanes; }
 };
 
-// The input of a Linear: `tokens` rows of floats. (Activation codes for quantized kinds will stand beside the values.)
+// The input of a Linear: `tokens` rows of floats.
 struct Activations {
   const float* values;  // [tokens][stride], zero behind the matrix's columns
   std::int64_t stride;
+  std::int64_t tokens;
+};
+
+// The same as codes (rule 2), for weights that are codes too: code_activations makes them.
+struct CodedActivations {
+  int group;                 // 64 or 32 columns
+  const std::int8_t* codes;  // [tokens][code_stride], zero behind the columns up to a multiple of 64
+  std::int64_t code_stride;  // in bytes, a multiple of 64
+  const float* scales;       // [tokens][group_stride]: s_a of each group
+  const float* sums;         // [tokens][group_stride]: s_a * float(sum of the codes) of each group
+  std::int64_t group_stride;
+  const float* stretch_sums;  // [tokens][stretch_stride]: the same of each stretch of 32 columns
+  std::int64_t stretch_stride;
   std::int64_t tokens;
 };
 
@@ -83,14 +126,31 @@ struct AttentionState {
 struct KernelTable {
   const char* name;             // "reference", "avx2", … as SPARKX_ISA spells it
   const char* instruction_set;  // what the CPU must have, for messages: "AVX2, FMA and F16C"
-  int token_tile;               // tokens that one register tile holds; callers balance their ranges on it
+  int token_tile;               // tokens that one register tile of dot holds; callers balance their ranges on it
+  int code_token_tile;          // the same of dot_codes
 
-  // Rule 1: out[t][lane] = W · x_t + bias for panels [panel_begin, panel_end) and tokens [token_begin, token_end):
-  // out[(t - token_begin) * out_stride + (panel - panel_begin) * 16 + lane]. Indexed by WeightKind. Float GEMV walks
-  // several panels at once to hide latency, so give it ranges of panels.
+  // Rule 1, of quantized weights as rule 4 decodes them: out[t][lane] = W · x_t + bias for panels [panel_begin,
+  // panel_end) and tokens [token_begin, token_end): out[(t - token_begin) * out_stride + (panel - panel_begin) * 16 +
+  // lane]. Indexed by WeightKind. Float GEMV walks several panels at once to hide latency, so give it ranges of panels.
   void (*dot[kWeightKinds])(const PanelMatrix& w, std::int64_t panel_begin, std::int64_t panel_end,
                             const Activations& x, std::int64_t token_begin, std::int64_t token_end, float* out,
                             std::int64_t out_stride);
+
+  // Rule 3: the same with activations as codes. Null for dense kinds; the groups of x are activation_group(kind).
+  void (*dot_codes[kWeightKinds])(const PanelMatrix& w, std::int64_t panel_begin, std::int64_t panel_end,
+                                  const CodedActivations& x, std::int64_t token_begin, std::int64_t token_end,
+                                  float* out, std::int64_t out_stride);
+
+  // Rule 2, for n columns of one token that begin at a multiple of 64: writes what CodedActivations has of them, codes
+  // and stretch_sums up to the next multiple of 64. With groups of 32 sums and stretch_sums are one array.
+  void (*code_activations)(const float* x, std::int64_t n, int group, std::int8_t* codes, float* scales, float* sums,
+                           float* stretch_sums);
+
+  // Quantizes one row as MLX does (docs/model.md, MLX checkpoint format): `bits` 4 or 8, `columns` a multiple of
+  // `group`, a multiple of 16. codes [columns], scales and biases [columns / group], not yet rounded to the row's type.
+  // Indexed by the dense kind of the row, which need not be aligned.
+  void (*quantize_affine[kDenseKinds])(const std::byte* row, std::int64_t columns, int bits, int group,
+                                       std::uint8_t* codes, float* scales, float* biases);
 
   // out[0 … columns) = row `row` of w as floats (embedding rows, rule 4).
   void (*decode_row[kWeightKinds])(const PanelMatrix& w, std::int64_t row, float* out);

@@ -67,14 +67,51 @@ void pack_to(WeightKind kind, const std::byte* rows, int row_count, std::int64_t
       return pack<source, WeightKind::bfloat16>(rows, row_count, columns, out);
     case WeightKind::float16:
       return pack<source, WeightKind::float16>(rows, row_count, columns, out);
+    default:
+      return;
   }
+}
+
+void store_scale(WeightKind kind, float value, std::byte* scales, int lane) {
+  const auto put = [&](auto element) { std::memcpy(scales + lane * sizeof element, &element, sizeof element); };
+  switch (kind) {
+    case WeightKind::bfloat16:
+      return put(float_to_bfloat16(value));
+    case WeightKind::float16:
+      return put(float_to_float16(value));
+    default:
+      return put(value);
+  }
+}
+
+std::int64_t round_up(std::int64_t n, std::int64_t step) {
+  return (n + step - 1) / step * step;
+}
+
+// What an affine format takes, in bytes.
+std::size_t scale_bytes(const WeightFormat& format) {
+  return kLanes * (format.scale_kind == WeightKind::float32 ? 4 : 2);
+}
+std::size_t code_bytes(const WeightFormat& format, std::int64_t columns) {
+  return static_cast<std::size_t>(round_up(columns, kStretchColumns)) * kLanes /
+         (format.kind == WeightKind::affine4 ? 2 : 1);
 }
 
 }  // namespace
 
-std::size_t panel_bytes(WeightKind kind, std::int64_t columns) {
-  const std::int64_t columns_per_step = kind == WeightKind::float32 ? 1 : 2;
-  return static_cast<std::size_t>((columns + columns_per_step - 1) / columns_per_step) * 64;
+std::size_t panel_bytes(const WeightFormat& format, std::int64_t columns) {
+  switch (format.kind) {
+    case WeightKind::float32:
+      return static_cast<std::size_t>(columns) * 64;
+    case WeightKind::bfloat16:
+    case WeightKind::float16:
+      return static_cast<std::size_t>((columns + 1) / 2) * 64;
+    case WeightKind::affine4:
+    case WeightKind::affine8:
+      const std::int64_t groups = (columns + format.group - 1) / format.group;
+      return groups * 2 * scale_bytes(format) + code_bytes(format, columns);
+  }
+  return 0;
 }
 
 std::size_t kv_block_bytes(KvKind kind, int head_dim) {
@@ -83,7 +120,7 @@ std::size_t kv_block_bytes(KvKind kind, int head_dim) {
 
 void pack_panel(WeightKind source, std::span<const std::byte> rows, int row_count, std::int64_t columns,
                 WeightKind kind, std::byte* out) {
-  if (row_count < kLanes || columns % 2 != 0) std::memset(out, 0, panel_bytes(kind, columns));
+  if (row_count < kLanes || columns % 2 != 0) std::memset(out, 0, panel_bytes({kind}, columns));
   switch (source) {
     case WeightKind::float32:
       return pack_to<WeightKind::float32>(kind, rows.data(), row_count, columns, out);
@@ -91,6 +128,40 @@ void pack_panel(WeightKind source, std::span<const std::byte> rows, int row_coun
       return pack_to<WeightKind::bfloat16>(kind, rows.data(), row_count, columns, out);
     case WeightKind::float16:
       return pack_to<WeightKind::float16>(kind, rows.data(), row_count, columns, out);
+    default:
+      return;
+  }
+}
+
+void pack_affine_panel(const WeightFormat& format, const AffineRows& rows, int row_count, std::int64_t columns,
+                       std::byte* out) {
+  if (row_count < kLanes || columns % kStretchColumns != 0) std::memset(out, 0, panel_bytes(format, columns));
+  const std::int64_t groups = (columns + format.group - 1) / format.group;
+  for (std::int64_t g = 0; g < groups; ++g) {
+    const std::int64_t begin = g * format.group;
+    const std::int64_t count = columns - begin < format.group ? columns - begin : format.group;
+    std::byte* codes = out + 2 * scale_bytes(format);
+    for (int lane = 0; lane < row_count; ++lane) {
+      store_scale(format.scale_kind, rows.scales[lane * groups + g], out, lane);
+      store_scale(format.scale_kind, rows.biases[lane * groups + g], out + scale_bytes(format), lane);
+      const std::uint8_t* from = rows.codes + lane * columns + begin;
+      if (format.kind == WeightKind::affine4) {
+        for (std::int64_t k = 0; k < count; k += 8) {
+          std::uint32_t low = 0, high = 0;  // columns k … k + 3 and k + 4 … k + 7
+          std::memcpy(&low, from + k, static_cast<std::size_t>(count - k < 4 ? count - k : 4));
+          if (count - k > 4)
+            std::memcpy(&high, from + k + 4, static_cast<std::size_t>(count - k < 8 ? count - k - 4 : 4));
+          const std::uint32_t both = low | high << 4;
+          std::memcpy(codes + (k / 8 * kLanes + lane) * 4, &both, 4);
+        }
+      } else {
+        for (std::int64_t k = 0; k < count; k += 4) {
+          std::memcpy(codes + (k / 4 * kLanes + lane) * 4, from + k,
+                      static_cast<std::size_t>(count - k < 4 ? count - k : 4));
+        }
+      }
+    }
+    out = codes + code_bytes(format, count);
   }
 }
 

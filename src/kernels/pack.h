@@ -10,13 +10,24 @@
 namespace sparkx::kernels {
 
 // Bytes of one packed panel of a matrix with so many columns, a multiple of 64.
-std::size_t panel_bytes(WeightKind kind, std::int64_t columns);
+std::size_t panel_bytes(const WeightFormat& format, std::int64_t columns);
 
 // Packs up to 16 consecutive rows into one panel at `out` (panel_bytes long, all of it written; rows and columns that
 // do not exist become zero). `rows` holds them one after another, little-endian elements of the source kind: row_count
-// * columns elements. Source and panel may differ in kind: float32 is rounded to nearest even, 16-bit kinds widen
-// exactly; bfloat16 -> float16 and back go through float32.
+// * columns elements. Source and panel may differ in kind, both dense: float32 is rounded to nearest even, 16-bit kinds
+// widen exactly; bfloat16 -> float16 and back go through float32.
 void pack_panel(WeightKind source, std::span<const std::byte> rows, int row_count, std::int64_t columns,
                 WeightKind kind, std::byte* out);
+
+// Up to 16 rows that are codes already.
+struct AffineRows {
+  const std::uint8_t* codes;  // [row_count][columns]
+  const float* scales;        // [row_count][ceil(columns / group)], rounded to the format's scale_kind
+  const float* biases;        // likewise
+};
+
+// The same for an affine format.
+void pack_affine_panel(const WeightFormat& format, const AffineRows& rows, int row_count, std::int64_t columns,
+                       std::byte* out);
 
 }  // namespace sparkx::kernels

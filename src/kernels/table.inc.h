@@ -3,6 +3,8 @@
 
 #include "kernels/attention.inc.h"
 #include "kernels/cache_block.inc.h"
+#include "kernels/coded_dot.inc.h"
+#include "kernels/codes.inc.h"
 #include "kernels/dot.inc.h"
 #include "kernels/elementwise.inc.h"
 #include "kernels/kernels.h"
@@ -15,9 +17,15 @@ constexpr KernelTable make_table(const char* name, const char* instruction_set) 
       .name = name,
       .instruction_set = instruction_set,
       .token_tile = kTokenTile,
-      .dot = {dot<WeightKind::float32>, dot<WeightKind::bfloat16>, dot<WeightKind::float16>},
-      .decode_row = {decode_row<WeightKind::float32>, decode_row<WeightKind::bfloat16>,
-                     decode_row<WeightKind::float16>},
+      .code_token_tile = kCodeTokens,
+      .dot = {dot<WeightKind::float32>, dot<WeightKind::bfloat16>, dot<WeightKind::float16>, dot<WeightKind::affine4>,
+              dot<WeightKind::affine8>},
+      .dot_codes = {nullptr, nullptr, nullptr, dot_codes<WeightKind::affine4>, dot_codes<WeightKind::affine8>},
+      .code_activations = code_activations,
+      .quantize_affine = {quantize_affine<WeightKind::float32>, quantize_affine<WeightKind::bfloat16>,
+                          quantize_affine<WeightKind::float16>},
+      .decode_row = {decode_row<WeightKind::float32>, decode_row<WeightKind::bfloat16>, decode_row<WeightKind::float16>,
+                     decode_row<WeightKind::affine4>, decode_row<WeightKind::affine8>},
       .rms_norm = rms_norm,
       .rope = rope,
       .gelu_mul = gelu_mul,

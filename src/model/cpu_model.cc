@@ -57,6 +57,7 @@ CpuModel::CpuModel(CpuModelParts parts)
   info_.weight_bytes = weights_.bytes;
   info_.kv_bytes_reserved = kv_sequence_bytes(cache_.layout(), parts.context, kPassTokens);
   info_.weights = weights_.kinds;
+  info_.activations = weights_.activations;
   info_.kv = parts.kv_kind == kernels::KvKind::float32 ? "float32" : "bfloat16";
   info_.device =
       fmt::format("cpu: {}, {} thread{}", parts.kernels->name, threads_->size(), threads_->size() == 1 ? "" : "s");

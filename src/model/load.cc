@@ -73,12 +73,14 @@ std::unique_ptr<Model> load_model(const Checkpoint& checkpoint, LoadOptions opti
   const ModelConfig& config = checkpoint.config();
   const kernels::KernelTable& kernels = options.kernels ? *options.kernels : kernels::kernel_table();
   auto threads = std::make_unique<ThreadPool>(options.threads != 0 ? options.threads : default_thread_count());
-  KvKind kv_kind = options.kv_kind.value_or(options.dtype == WeightKind::float32 ? KvKind::float32 : KvKind::bfloat16);
+  bool exact = options.weights.dtype == WeightKind::float32 || options.weights.activations == ActivationMode::float32;
+  KvKind kv_kind = options.kv_kind.value_or(exact ? KvKind::float32 : KvKind::bfloat16);
   KvLayout layout = kv_layout(config, kv_kind);
 
   MemoryNeed need{};
-  need.weight_bytes = packed_weight_bytes(checkpoint, options.dtype);
-  need.buffer_bytes = Transformer::buffer_bytes(config, threads->size());
+  const PackedWeights plan = plan_weights(checkpoint, options.weights);
+  need.weight_bytes = plan.bytes;
+  need.buffer_bytes = Transformer::buffer_bytes(config, plan, threads->size());
   std::optional<MemoryInfo> memory = memory_info();
   need.available_bytes = options.available_bytes.value_or(memory ? static_cast<std::size_t>(memory->available)
                                                                  : std::numeric_limits<std::size_t>::max());
@@ -87,7 +89,7 @@ std::unique_ptr<Model> load_model(const Checkpoint& checkpoint, LoadOptions opti
                      [&](std::int64_t positions) { return kv_sequence_bytes(layout, positions, kPassTokens); });
   std::size_t left = need.available_bytes - need.weight_bytes - need.buffer_bytes;
 
-  PackedWeights weights = pack_weights(checkpoint, options.dtype, *threads, std::move(options.progress));
+  PackedWeights weights = pack_weights(checkpoint, options.weights, kernels, *threads, std::move(options.progress));
   return std::make_unique<CpuModel>(CpuModelParts{config, std::move(weights), &kernels, std::move(threads), kv_kind,
                                                   context, options.kv_limit_bytes.value_or(left)});
 }
@@ -98,6 +100,23 @@ std::optional<WeightKind> parse_weight_kind(std::string_view name) {
   if (name == "bfloat16") return WeightKind::bfloat16;
   if (name == "float16") return WeightKind::float16;
   throw_error(ErrorCode::invalid_argument, "dtype \"{}\": auto, bfloat16, float16 and float32 are known", name);
+}
+
+std::optional<Quantization> parse_quantization(std::string_view mode, int group, bool head) {
+  if (mode == "none") return std::nullopt;
+  if (mode != "4bit" && mode != "8bit") {
+    throw_error(ErrorCode::invalid_argument, "quantization \"{}\": none, 4bit and 8bit are known", mode);
+  }
+  if (group != 32 && group != 64 && group != 128) {
+    throw_error(ErrorCode::invalid_argument, "quantization in groups of {}: 32, 64 and 128 are possible", group);
+  }
+  return Quantization{mode == "4bit" ? 4 : 8, group, head};
+}
+
+ActivationMode parse_activation_mode(std::string_view name) {
+  if (name == "int8") return ActivationMode::int8;
+  if (name == "float32") return ActivationMode::float32;
+  throw_error(ErrorCode::invalid_argument, "activations \"{}\": int8 and float32 are known", name);
 }
 
 KvKind parse_kv_kind(std::string_view name) {

@@ -11,14 +11,15 @@
 #include "formats/checkpoint.h"
 #include "kernels/kernels.h"
 #include "model/model.h"
+#include "model/packed_weights.h"
 
 namespace sparkx {
 
 inline constexpr std::int64_t kDefaultContext = 32768;
 
 struct LoadOptions {
-  std::optional<kernels::WeightKind> dtype;       // absent: as in the file
-  std::optional<kernels::KvKind> kv_kind;         // absent: float32 when dtype is float32, else bfloat16
+  WeightOptions weights;
+  std::optional<kernels::KvKind> kv_kind;         // absent: float32 when dtype or activations are, else bfloat16
   std::optional<std::int64_t> context;            // absent: the least of the model's, what fits, and kDefaultContext
   int threads = 0;                                // 0: default_thread_count()
   const kernels::KernelTable* kernels = nullptr;  // null: kernels::kernel_table()
@@ -46,6 +47,10 @@ std::int64_t choose_context(const MemoryNeed& need, std::optional<std::int64_t> 
 
 // "float32", "bfloat16", "float16"; absent for "auto". Throws Error{invalid_argument}.
 std::optional<kernels::WeightKind> parse_weight_kind(std::string_view name);
+// "4bit", "8bit", in groups of 32, 64 or 128; absent for "none". Throws Error{invalid_argument}.
+std::optional<Quantization> parse_quantization(std::string_view mode, int group, bool head);
+// "int8", "float32". Throws Error{invalid_argument}.
+ActivationMode parse_activation_mode(std::string_view name);
 // "float32", "bfloat16". Throws Error{invalid_argument}.
 kernels::KvKind parse_kv_kind(std::string_view name);
 

@@ -1,5 +1,7 @@
 #include "model/packed_weights.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -11,11 +13,13 @@
 
 #include "core/bfloat16.h"
 #include "core/error.h"
+#include "core/float_environment.h"
 #include "kernels/pack.h"
 
 namespace sparkx {
 
 using kernels::kLanes;
+using kernels::WeightFormat;
 using kernels::WeightKind;
 
 namespace {
@@ -31,16 +35,20 @@ WeightKind kind_of(Dtype dtype) {
   }
 }
 
-Dtype dtype_of(WeightKind kind) {
-  switch (kind) {
-    case WeightKind::float32:
-      return Dtype::float32;
+Dtype dtype_of(WeightKind dense) {
+  switch (dense) {
     case WeightKind::bfloat16:
       return Dtype::bfloat16;
     case WeightKind::float16:
       return Dtype::float16;
+    default:
+      return Dtype::float32;
   }
-  return Dtype::float32;
+}
+
+std::string format_name(const WeightFormat& format) {
+  if (kernels::is_dense(format.kind)) return dtype_name(dtype_of(format.kind));
+  return fmt::format("{}-bit (groups of {})", format.kind == WeightKind::affine4 ? 4 : 8, format.group);
 }
 
 template <typename T>
@@ -55,26 +63,26 @@ void store(std::byte* to, T value) {
   std::memcpy(to, &value, sizeof value);
 }
 
+// Element i of a dense kind.
 float element(WeightKind kind, const std::byte* elements, std::int64_t i) {
   switch (kind) {
-    case WeightKind::float32:
-      return load<float>(elements + 4 * i);
     case WeightKind::bfloat16:
       return bfloat16_to_float(load<std::uint16_t>(elements + 2 * i));
     case WeightKind::float16:
       return float16_to_float(load<std::uint16_t>(elements + 2 * i));
+    default:
+      return load<float>(elements + 4 * i);
   }
-  return 0.0f;
 }
 
 void set_element(WeightKind kind, std::byte* elements, std::int64_t i, float value) {
   switch (kind) {
-    case WeightKind::float32:
-      return store(elements + 4 * i, value);
     case WeightKind::bfloat16:
       return store(elements + 2 * i, float_to_bfloat16(value));
     case WeightKind::float16:
       return store(elements + 2 * i, float_to_float16(value));
+    default:
+      return store(elements + 4 * i, value);
   }
 }
 
@@ -89,8 +97,8 @@ void convert(WeightKind from, const std::byte* source, std::int64_t count, Weigh
 // One tensor and where it goes.
 struct Packing {
   const TensorInfo* tensor;
-  WeightKind kind;
-  bool panels;  // else row after row
+  WeightFormat format;
+  bool panels;  // else a vector of floats
   std::size_t panel_bytes;
   std::byte* out;
 };
@@ -99,15 +107,15 @@ struct Packing {
 // counts.
 class Layout {
  public:
-  Layout(const Checkpoint& checkpoint, std::optional<WeightKind> dtype, std::byte* base)
-      : checkpoint_(checkpoint), dtype_(dtype), base_(base) {
+  Layout(const Checkpoint& checkpoint, const WeightOptions& options, std::byte* base)
+      : checkpoint_(checkpoint), options_(options), base_(base) {
     const ModelConfig& config = checkpoint.config();
     for (std::int64_t i = 0; i < config.num_hidden_layers; ++i) {
       std::string layer = "model.layers." + std::to_string(i) + ".";
       LayerWeights w{};
       w.input_layernorm = vector(layer + "input_layernorm.weight");
       w.q_k_v_proj = linear(layer + "self_attn.q_k_v_proj");
-      w.g_proj = linear(layer + "self_attn.g_proj");
+      w.g_proj = linear(layer + "self_attn.g_proj", false);
       w.out_proj = linear(layer + "self_attn.out_proj");
       w.post_attention_layernorm = vector(layer + "post_attention_layernorm.weight");
       w.gate_proj = linear(layer + "mlp.gate_proj");
@@ -116,14 +124,16 @@ class Layout {
       weights.layers.push_back(w);
     }
     weights.norm = vector("model.norm.weight");
+    bool head = options.quantize && options.quantize->head;
     if (config.tie_word_embeddings) {
-      weights.lm_head = linear("model.embedding");
+      weights.lm_head = linear("model.embedding", head);
     } else {
-      weights.embedding = rows("model.embedding.weight");
-      weights.lm_head = linear("lm_head");
+      weights.embedding = linear("model.embedding");
+      weights.lm_head = linear("lm_head", head);
     }
     weights.bytes = size_;
     for (const std::string& kind : kinds_) weights.kinds += (weights.kinds.empty() ? "" : ", ") + kind;
+    weights.activations = coded_ ? "int8" : "float32";
   }
 
   PackedWeights weights{};
@@ -136,59 +146,74 @@ class Layout {
     return base_ == nullptr ? nullptr : base_ + offset;
   }
 
-  WeightKind matrix_kind(const TensorInfo& tensor) {
-    WeightKind kind = dtype_.value_or(kind_of(tensor.dtype));
-    kinds_.insert(dtype_name(dtype_of(kind)));
-    return kind;
+  WeightFormat matrix_format(const TensorInfo& tensor, bool quantize) {
+    WeightFormat format{options_.dtype.value_or(kind_of(tensor.dtype))};
+    if (quantize && options_.quantize && tensor.columns() % options_.quantize->group == 0) {
+      format = {options_.quantize->bits == 4 ? WeightKind::affine4 : WeightKind::affine8, options_.quantize->group,
+                format.kind};
+    }
+    kinds_.insert(format_name(format));
+    return format;
   }
 
   const float* vector(const std::string& name) {
     const TensorInfo& tensor = checkpoint_.tensor(name);
     std::size_t padded = (tensor.rows() + kLanes - 1) / kLanes * kLanes;
     std::byte* out = take(padded * sizeof(float));
-    packings.push_back({&tensor, WeightKind::float32, false, 0, out});
+    packings.push_back({&tensor, {WeightKind::float32}, false, 0, out});
     return reinterpret_cast<const float*>(out);
   }
 
-  Linear linear(const std::string& path) {
+  Linear linear(const std::string& path, bool quantize = true) {
     const TensorInfo& tensor = checkpoint_.tensor(path + ".weight");
     Linear linear{};
-    linear.matrix.kind = matrix_kind(tensor);
+    linear.matrix.format = matrix_format(tensor, quantize);
+    if (options_.activations == ActivationMode::int8 && !kernels::is_dense(linear.matrix.format.kind)) {
+      linear.code_group = kernels::activation_group(linear.matrix.format.kind);
+      coded_ = true;
+    }
     linear.matrix.rows = tensor.rows();
     linear.matrix.columns = tensor.columns();
-    linear.matrix.panel_bytes = kernels::panel_bytes(linear.matrix.kind, tensor.columns());
+    linear.matrix.panel_bytes = kernels::panel_bytes(linear.matrix.format, tensor.columns());
     std::byte* out = take(linear.matrix.panel_count() * linear.matrix.panel_bytes);
     linear.matrix.panels = out;
-    packings.push_back({&tensor, linear.matrix.kind, true, linear.matrix.panel_bytes, out});
+    packings.push_back({&tensor, linear.matrix.format, true, linear.matrix.panel_bytes, out});
     bool biased = checkpoint_.find_tensor(path + ".bias") != nullptr;
     linear.matrix.bias = biased ? vector(path + ".bias") : nullptr;
     return linear;
   }
 
-  RowMatrix rows(const std::string& name) {
-    const TensorInfo& tensor = checkpoint_.tensor(name);
-    RowMatrix matrix{matrix_kind(tensor), tensor.columns(), nullptr};
-    std::byte* out = take(tensor.rows() * tensor.columns() * dtype_size(dtype_of(matrix.kind)));
-    matrix.rows = out;
-    packings.push_back({&tensor, matrix.kind, false, 0, out});
-    return matrix;
-  }
-
   const Checkpoint& checkpoint_;
-  std::optional<WeightKind> dtype_;
+  const WeightOptions& options_;
   std::byte* base_;
   std::size_t size_ = 0;
   std::set<std::string> kinds_;
+  bool coded_ = false;
 };
 
 // Reads tensors and packs them, 16 rows at a time, on all threads.
 class Packer {
  public:
-  Packer(const Checkpoint& checkpoint, ThreadPool& threads, ProgressCallback callback)
-      : checkpoint_(checkpoint), threads_(threads), progress_(std::move(callback), checkpoint.weight_bytes()) {
-    std::uint64_t most = 0;
-    for (const TensorInfo& tensor : checkpoint.tensors()) most = std::max(most, kLanes * tensor.row_bytes());
-    for (int i = 0; i < threads.size(); ++i) buffers_.emplace_back(most);
+  Packer(const Checkpoint& checkpoint, std::span<const Packing> packings, const kernels::KernelTable& kernels,
+         ThreadPool& threads, ProgressCallback callback)
+      : checkpoint_(checkpoint),
+        kernels_(kernels),
+        threads_(threads),
+        progress_(std::move(callback), checkpoint.weight_bytes()) {
+    std::size_t stored = 0, converted = 0, codes = 0, groups = 0;
+    for (const Packing& packing : packings) {
+      const TensorInfo& tensor = *packing.tensor;
+      stored = std::max<std::size_t>(stored, kLanes * tensor.row_bytes());
+      if (kernels::is_dense(packing.format.kind)) continue;
+      codes = std::max<std::size_t>(codes, kLanes * tensor.columns());
+      groups = std::max<std::size_t>(groups, kLanes * (tensor.columns() / packing.format.group));
+      if (packing.format.scale_kind != kind_of(tensor.dtype)) converted = std::max(converted, codes * sizeof(float));
+    }
+    for (int i = 0; i < threads.size(); ++i) {
+      workers_.push_back({AlignedBuffer<std::byte>(stored), AlignedBuffer<std::byte>(converted),
+                          AlignedBuffer<std::uint8_t>(codes), AlignedBuffer<float>(groups),
+                          AlignedBuffer<float>(groups)});
+    }
   }
 
   void pack(const Packing& packing) {
@@ -196,7 +221,7 @@ class Packer {
     threads_.parallel_for((rows + kLanes - 1) / kLanes, 1, [&](std::int64_t begin, std::int64_t end, int worker) {
       for (std::int64_t panel = begin; panel < end && !failed_ && !progress_.cancelled(); ++panel) {
         try {
-          pack_rows(packing, panel * kLanes, std::min(rows, (panel + 1) * kLanes), buffers_[worker]);
+          pack_rows(packing, panel * kLanes, std::min(rows, (panel + 1) * kLanes), workers_[worker]);
         } catch (...) {
           std::lock_guard lock(mutex_);
           if (!failed_.exchange(true)) error_ = std::current_exception();
@@ -208,27 +233,61 @@ class Packer {
   }
 
  private:
-  void pack_rows(const Packing& packing, std::int64_t row_begin, std::int64_t row_end,
-                 AlignedBuffer<std::byte>& buffer) {
+  // 16 rows on their way.
+  struct Worker {
+    AlignedBuffer<std::byte> stored;
+    AlignedBuffer<std::byte> converted;  // to the type that is quantized, where it is another
+    AlignedBuffer<std::uint8_t> codes;
+    AlignedBuffer<float> scales;
+    AlignedBuffer<float> biases;
+  };
+
+  void pack_rows(const Packing& packing, std::int64_t row_begin, std::int64_t row_end, Worker& worker) {
     const TensorInfo& tensor = *packing.tensor;
-    std::span<std::byte> source = buffer.span().first((row_end - row_begin) * tensor.row_bytes());
+    std::span<std::byte> source = worker.stored.span().first((row_end - row_begin) * tensor.row_bytes());
     checkpoint_.read(tensor, row_begin, row_end, source);
     WeightKind from = kind_of(tensor.dtype);
     std::int64_t columns = tensor.columns();
-    if (packing.panels) {
-      kernels::pack_panel(from, source, static_cast<int>(row_end - row_begin), columns, packing.kind,
-                          packing.out + row_begin / kLanes * packing.panel_bytes);
+    auto row_count = static_cast<int>(row_end - row_begin);
+    std::byte* panel = packing.out + row_begin / kLanes * packing.panel_bytes;
+    if (!packing.panels) {
+      convert(from, source.data(), row_count * columns, WeightKind::float32,
+              packing.out + row_begin * columns * sizeof(float));
+    } else if (kernels::is_dense(packing.format.kind)) {
+      kernels::pack_panel(from, source, row_count, columns, packing.format.kind, panel);
     } else {
-      std::size_t row_bytes = columns * dtype_size(dtype_of(packing.kind));
-      convert(from, source.data(), (row_end - row_begin) * columns, packing.kind, packing.out + row_begin * row_bytes);
+      quantize_rows(packing.format, from, row_count, columns, worker, panel);
     }
     progress_.add(source.size());
   }
 
+  void quantize_rows(const WeightFormat& format, WeightKind from, int row_count, std::int64_t columns, Worker& worker,
+                     std::byte* panel) {
+    WeightKind kind = format.scale_kind;
+    const std::byte* rows = worker.stored.data();
+    if (from != kind) {
+      convert(from, rows, row_count * columns, kind, worker.converted.data());
+      rows = worker.converted.data();
+    }
+    // Stored weights are rounded to nearest whatever the caller's environment says; so are quantized ones.
+    ScopedFloatEnvironment environment;
+    std::int64_t groups = columns / format.group;
+    std::size_t row_bytes = columns * dtype_size(dtype_of(kind));
+    for (int row = 0; row < row_count; ++row) {
+      kernels_.quantize_affine[static_cast<int>(kind)](
+          rows + row * row_bytes, columns, format.kind == WeightKind::affine4 ? 4 : 8, format.group,
+          worker.codes.data() + row * columns, worker.scales.data() + row * groups,
+          worker.biases.data() + row * groups);
+    }
+    kernels::pack_affine_panel(format, {worker.codes.data(), worker.scales.data(), worker.biases.data()}, row_count,
+                               columns, panel);
+  }
+
   const Checkpoint& checkpoint_;
+  const kernels::KernelTable& kernels_;
   ThreadPool& threads_;
   Progress progress_;
-  std::vector<AlignedBuffer<std::byte>> buffers_;  // [worker] 16 rows as stored
+  std::vector<Worker> workers_;
   std::atomic<bool> failed_{false};
   std::mutex mutex_;
   std::exception_ptr error_;
@@ -236,23 +295,18 @@ class Packer {
 
 }  // namespace
 
-void RowMatrix::decode_row(std::int64_t row, float* out) const {
-  const std::byte* elements = rows + row * columns * dtype_size(dtype_of(kind));
-  for (std::int64_t i = 0; i < columns; ++i) out[i] = element(kind, elements, i);
-}
-
-PackedWeights pack_weights(const Checkpoint& checkpoint, std::optional<WeightKind> dtype, ThreadPool& threads,
-                           ProgressCallback progress) {
-  AlignedBuffer<std::byte> storage(packed_weight_bytes(checkpoint, dtype));
-  Layout layout(checkpoint, dtype, storage.data());
-  Packer packer(checkpoint, threads, std::move(progress));
+PackedWeights pack_weights(const Checkpoint& checkpoint, const WeightOptions& options,
+                           const kernels::KernelTable& kernels, ThreadPool& threads, ProgressCallback progress) {
+  AlignedBuffer<std::byte> storage(plan_weights(checkpoint, options).bytes);
+  Layout layout(checkpoint, options, storage.data());
+  Packer packer(checkpoint, layout.packings, kernels, threads, std::move(progress));
   for (const Packing& packing : layout.packings) packer.pack(packing);
   layout.weights.storage = std::move(storage);
   return std::move(layout.weights);
 }
 
-std::size_t packed_weight_bytes(const Checkpoint& checkpoint, std::optional<WeightKind> dtype) {
-  return Layout(checkpoint, dtype, nullptr).weights.bytes;
+PackedWeights plan_weights(const Checkpoint& checkpoint, const WeightOptions& options) {
+  return std::move(Layout(checkpoint, options, nullptr).weights);
 }
 
 }  // namespace sparkx

@@ -15,33 +15,57 @@
 #include "core/thread_pool.h"
 #include "formats/checkpoint.h"
 #include "kernels/kernels.h"
+#include "model/rows.h"
 
 namespace sparkx {
+
+// How quantized weights meet activations: as integers (docs/numerics.md, rules 2 and 3), or decoded to floats (rule 4).
+enum class ActivationMode { int8, float32 };
+
+// Quantizing while loading, as MLX does (docs/model.md, MLX checkpoint format): all matrices but g_proj whose columns
+// are a multiple of the group.
+struct Quantization {
+  int bits;          // 4 or 8
+  int group;         // 32, 64 or 128
+  bool head = true;  // the head too, which is the embedding of a tied model
+};
+
+struct WeightOptions {
+  std::optional<kernels::WeightKind> dtype = {};  // a dense kind, before quantizing; absent: as in the file
+  std::optional<Quantization> quantize = {};
+  ActivationMode activations = ActivationMode::int8;
+};
 
 // y = W · x + bias. Does the sums of its weight kind; nobody above looks at the kind.
 struct Linear {
   kernels::PanelMatrix matrix;
+  int code_group;  // of the activation codes that it reads; 0: it reads the values
 
-  // See KernelTable::dot and decode_row.
-  void dot(const kernels::KernelTable& kernels, std::int64_t panel_begin, std::int64_t panel_end,
-           const kernels::Activations& x, std::int64_t token_begin, std::int64_t token_end, float* out,
+  // See KernelTable::dot, dot_codes and decode_row. `x` has `tokens` rows.
+  void dot(const kernels::KernelTable& kernels, std::int64_t panel_begin, std::int64_t panel_end, const InputRows& x,
+           std::int64_t tokens, std::int64_t token_begin, std::int64_t token_end, float* out,
            std::int64_t out_stride) const {
-    kernels.dot[static_cast<int>(matrix.kind)](matrix, panel_begin, panel_end, x, token_begin, token_end, out,
-                                               out_stride);
+    auto kind = static_cast<int>(matrix.format.kind);
+    if (code_group == 0) {
+      kernels.dot[kind](matrix, panel_begin, panel_end, x.values(tokens), token_begin, token_end, out, out_stride);
+    } else {
+      kernels.dot_codes[kind](matrix, panel_begin, panel_end, x.codes(code_group, tokens), token_begin, token_end, out,
+                              out_stride);
+    }
   }
   void decode_row(const kernels::KernelTable& kernels, std::int64_t row, float* out) const {
-    kernels.decode_row[static_cast<int>(matrix.kind)](matrix, row, out);
+    kernels.decode_row[static_cast<int>(matrix.format.kind)](matrix, row, out);
+  }
+  int token_tile(const kernels::KernelTable& kernels) const {
+    return code_group == 0 ? kernels.token_tile : kernels.code_token_tile;
   }
 };
 
-// An embedding that is no head: rows are only looked up, so they stay as they are in the file.
-struct RowMatrix {
-  kernels::WeightKind kind;
-  std::int64_t columns;
-  const std::byte* rows;  // [row][column]
-
-  void decode_row(std::int64_t row, float* out) const;
-};
+// The codes that these projections read.
+template <typename... Linears>
+CodeGroups codes_for(const Linears&... linears) {
+  return (CodeGroups() | ... | CodeGroups::of(linears.code_group));
+}
 
 struct LayerWeights {
   const float* input_layernorm;  // [hidden_size], as all norms padded with zeros to a multiple of 16
@@ -55,22 +79,22 @@ struct LayerWeights {
 };
 
 struct PackedWeights {
-  std::optional<RowMatrix> embedding;  // none when tied: rows then come from the head's panels
+  std::optional<Linear> embedding;  // none when tied: rows then come from the head
   std::vector<LayerWeights> layers;
   const float* norm;
   Linear lm_head;
 
   std::size_t bytes;
-  std::string kinds;  // "bfloat16", or several: "bfloat16, float32"
+  std::string kinds;        // "bfloat16", or several: "4-bit (groups of 64), bfloat16"
+  std::string activations;  // that meet quantized weights: "int8"; "float32" also when there are none
   AlignedBuffer<std::byte> storage;
 };
 
-// Packs the checkpoint. Without `dtype` every matrix keeps the type it has in the file. Throws what Checkpoint::read
-// throws, Error{cancelled}, and Error{out_of_memory}.
-PackedWeights pack_weights(const Checkpoint& checkpoint, std::optional<kernels::WeightKind> dtype, ThreadPool& threads,
-                           ProgressCallback progress = {});
+// Packs the checkpoint. Throws what Checkpoint::read throws, Error{cancelled}, and Error{out_of_memory}.
+PackedWeights pack_weights(const Checkpoint& checkpoint, const WeightOptions& options,
+                           const kernels::KernelTable& kernels, ThreadPool& threads, ProgressCallback progress = {});
 
-// The bytes that pack_weights will take.
-std::size_t packed_weight_bytes(const Checkpoint& checkpoint, std::optional<kernels::WeightKind> dtype);
+// What pack_weights will give, but without storage: formats and sizes, and null for all data.
+PackedWeights plan_weights(const Checkpoint& checkpoint, const WeightOptions& options);
 
 }  // namespace sparkx

@@ -21,15 +21,26 @@ std::int64_t divide_up(std::int64_t n, std::int64_t by) {
   return (n + by - 1) / by;
 }
 
+static_assert(kTilePanels * kLanes % 64 == 0);  // a tile of linear_gelu_mul has whole groups of activation codes
+
+// The codes that the projections of any layer read.
+struct InputCodes {
+  explicit InputCodes(const PackedWeights& weights) : normed(codes_for(weights.lm_head)) {
+    for (const LayerWeights& layer : weights.layers) {
+      normed = normed | codes_for(layer.q_k_v_proj, layer.g_proj, layer.gate_proj, layer.up_proj);
+      heads = heads | codes_for(layer.out_proj);
+      hidden = hidden | codes_for(layer.down_proj);
+    }
+  }
+  CodeGroups normed, heads, hidden;
+};
+
 AttentionShape attention_shape(const ModelConfig& config) {
   return {static_cast<int>(config.num_attention_heads), static_cast<int>(config.num_key_value_heads),
           static_cast<int>(config.head_dim), config.sliding_window};
 }
 
 }  // namespace
-
-Transformer::Rows::Rows(std::int64_t rows, std::int64_t columns)
-    : stride(round_up(columns, kLanes)), values(rows * stride) {}
 
 Transformer::Transformer(const ModelConfig& config, const PackedWeights& weights, const kernels::KernelTable& kernels,
                          ThreadPool& threads)
@@ -39,11 +50,11 @@ Transformer::Transformer(const ModelConfig& config, const PackedWeights& weights
       threads_(threads),
       attention_(attention_shape(config), kPassTokens, kernels, threads),
       x_(kPassTokens, config.hidden_size),
-      normed_(kPassTokens, config.hidden_size),
+      normed_(kPassTokens, config.hidden_size, InputCodes(weights).normed),
       qkv_(kPassTokens, config.q_k_v_rows()),
       gates_(kPassTokens, config.num_attention_heads),
-      heads_(kPassTokens, config.attention_width()),
-      hidden_(kPassTokens, config.intermediate_size),
+      heads_(kPassTokens, config.attention_width(), InputCodes(weights).heads),
+      hidden_(kPassTokens, config.intermediate_size, InputCodes(weights).hidden),
       queries_(kPassTokens * config.num_attention_heads, config.head_dim) {
   int layers_of_type[kLayerTypes] = {};
   for (LayerType type : config.layer_types) {
@@ -61,15 +72,17 @@ Transformer::Transformer(const ModelConfig& config, const PackedWeights& weights
   wanted_.reserve(kPassTokens);
 }
 
-std::size_t Transformer::buffer_bytes(const ModelConfig& config, int threads) {
-  std::int64_t floats_per_token =
-      2 * round_up(config.hidden_size, kLanes) + round_up(config.q_k_v_rows(), kLanes) +
-      round_up(config.num_attention_heads, kLanes) + round_up(config.attention_width(), kLanes) +
-      round_up(config.intermediate_size, kLanes) + config.num_attention_heads * round_up(config.head_dim, kLanes);
-  for (const RopeParameters& rope : config.rope_parameters)
-    floats_per_token += 2 * round_up(rope.rotary_dims / 2, kLanes);
+std::size_t Transformer::buffer_bytes(const ModelConfig& config, const PackedWeights& weights, int threads) {
+  InputCodes codes(weights);
+  std::size_t input_bytes = InputRows::row_bytes(config.hidden_size, codes.normed) +
+                            InputRows::row_bytes(config.attention_width(), codes.heads) +
+                            InputRows::row_bytes(config.intermediate_size, codes.hidden);
+  std::int64_t floats = round_up(config.hidden_size, kLanes) + round_up(config.q_k_v_rows(), kLanes) +
+                        round_up(config.num_attention_heads, kLanes) +
+                        config.num_attention_heads * round_up(config.head_dim, kLanes);
+  for (const RopeParameters& rope : config.rope_parameters) floats += 2 * round_up(rope.rotary_dims / 2, kLanes);
   std::int64_t floats_per_thread = 2 * kTileTokens * kTilePanels * kLanes;
-  return (kPassTokens * floats_per_token + threads * floats_per_thread) * sizeof(float) +
+  return kPassTokens * (input_bytes + floats * sizeof(float)) + threads * floats_per_thread * sizeof(float) +
          Attention::buffer_bytes(attention_shape(config), threads);
 }
 
@@ -78,14 +91,14 @@ void Transformer::forward(std::span<const Chunk> chunks, KvCache& cache) {
   embed(x_);
   for (std::size_t i = 0; i < weights_.layers.size(); ++i) {
     const LayerWeights& layer = weights_.layers[i];
-    rms_norm(x_, layer.input_layernorm, normed_);
+    rms_norm(x_, layer.input_layernorm, codes_for(layer.q_k_v_proj, layer.g_proj), normed_);
     linear(normed_, layer.q_k_v_proj, qkv_);
     linear(normed_, layer.g_proj, gates_);
     rotate_and_store(qkv_, places_[i], cache);
-    gated_attention(places_[i], cache, heads_);
+    gated_attention(places_[i], cache, codes_for(layer.out_proj), heads_);
     linear_add(heads_, layer.out_proj, x_);
-    rms_norm(x_, layer.post_attention_layernorm, normed_);
-    linear_gelu_mul(normed_, layer.gate_proj, layer.up_proj, hidden_);
+    rms_norm(x_, layer.post_attention_layernorm, codes_for(layer.gate_proj, layer.up_proj), normed_);
+    linear_gelu_mul(normed_, layer.gate_proj, layer.up_proj, codes_for(layer.down_proj), hidden_);
     linear_add(hidden_, layer.down_proj, x_);
   }
   write_logits(x_, normed_);
@@ -118,32 +131,30 @@ void Transformer::plan_pass(std::span<const Chunk> chunks) {
 }
 
 void Transformer::embed(Rows& x) {
+  const Linear& embedding = weights_.embedding ? *weights_.embedding : weights_.lm_head;
   threads_.parallel_for(tokens_, kTokenGrain, [&](std::int64_t begin, std::int64_t end, int) {
     for (std::int64_t t = begin; t < end; ++t) {
-      if (weights_.embedding) {
-        weights_.embedding->decode_row(token_places_[t].id, x.row(t));
-      } else {
-        weights_.lm_head.decode_row(kernels_, token_places_[t].id, x.row(t));
-      }
+      embedding.decode_row(kernels_, token_places_[t].id, x.row(t));
       // A NaN of the row's last user may stand behind the columns.
       std::fill(x.row(t) + config_.hidden_size, x.row(t) + x.stride, 0.0f);
     }
   });
 }
 
-void Transformer::rms_norm(const Rows& x, const float* weight, Rows& out) {
+void Transformer::rms_norm(const Rows& x, const float* weight, CodeGroups codes, InputRows& out) {
   threads_.parallel_for(tokens_, kTokenGrain, [&](std::int64_t begin, std::int64_t end, int) {
     for (std::int64_t t = begin; t < end; ++t) {
       kernels_.rms_norm(x.row(t), weight, config_.hidden_size, static_cast<float>(config_.rms_norm_eps), out.row(t));
+      out.code(kernels_, codes, t);
     }
   });
 }
 
 template <typename Body>
-void Transformer::for_each_tile(std::int64_t panels, std::int64_t tokens, Body&& body) {
+void Transformer::for_each_tile(std::int64_t panels, std::int64_t tokens, int token_tile, Body&& body) {
   // Blocks of tokens of about one size, each a whole number of register tiles.
   std::int64_t blocks = divide_up(tokens, kTileTokens);
-  std::int64_t block = round_up(divide_up(tokens, blocks), kernels_.token_tile);
+  std::int64_t block = round_up(divide_up(tokens, blocks), token_tile);
   if (block > kTileTokens) block = divide_up(tokens, blocks);
   blocks = divide_up(tokens, block);
   threads_.parallel_for(
@@ -156,19 +167,21 @@ void Transformer::for_each_tile(std::int64_t panels, std::int64_t tokens, Body&&
       });
 }
 
-void Transformer::linear(const Rows& in, const Linear& projection, Rows& out) {
-  for_each_tile(projection.matrix.panel_count(), tokens_, [&](const Tile& tile, int) {
-    projection.dot(kernels_, tile.panel_begin, tile.panel_end, in.activations(tokens_), tile.token_begin,
-                   tile.token_end, out.row(tile.token_begin) + tile.panel_begin * kLanes, out.stride);
+void Transformer::linear(const InputRows& in, const Linear& projection, Rows& out) {
+  const int token_tile = projection.token_tile(kernels_);
+  for_each_tile(projection.matrix.panel_count(), tokens_, token_tile, [&](const Tile& tile, int) {
+    projection.dot(kernels_, tile.panel_begin, tile.panel_end, in, tokens_, tile.token_begin, tile.token_end,
+                   out.row(tile.token_begin) + tile.panel_begin * kLanes, out.stride);
   });
 }
 
 // x += projection · in, tile by tile, so that the projection itself never goes through memory.
-void Transformer::linear_add(const Rows& in, const Linear& projection, Rows& x) {
-  for_each_tile(projection.matrix.panel_count(), tokens_, [&](const Tile& tile, int worker) {
+void Transformer::linear_add(const InputRows& in, const Linear& projection, Rows& x) {
+  const int token_tile = projection.token_tile(kernels_);
+  for_each_tile(projection.matrix.panel_count(), tokens_, token_tile, [&](const Tile& tile, int worker) {
     Rows& y = tiles_[worker];
-    projection.dot(kernels_, tile.panel_begin, tile.panel_end, in.activations(tokens_), tile.token_begin,
-                   tile.token_end, y.row(0), y.stride);
+    projection.dot(kernels_, tile.panel_begin, tile.panel_end, in, tokens_, tile.token_begin, tile.token_end, y.row(0),
+                   y.stride);
     std::int64_t lanes = (tile.panel_end - tile.panel_begin) * kLanes;
     for (std::int64_t t = tile.token_begin; t < tile.token_end; ++t) {
       kernels_.add(x.row(t) + tile.panel_begin * kLanes, y.row(t - tile.token_begin), lanes);
@@ -176,18 +189,24 @@ void Transformer::linear_add(const Rows& in, const Linear& projection, Rows& x) 
   });
 }
 
-// out = gelu(gate_proj · in) · (up_proj · in), tile by tile.
-void Transformer::linear_gelu_mul(const Rows& in, const Linear& gate_proj, const Linear& up_proj, Rows& out) {
-  for_each_tile(gate_proj.matrix.panel_count(), tokens_, [&](const Tile& tile, int worker) {
+// out = gelu(gate_proj · in) · (up_proj · in), tile by tile, and its codes while they are in the cache.
+void Transformer::linear_gelu_mul(const InputRows& in, const Linear& gate_proj, const Linear& up_proj, CodeGroups codes,
+                                  InputRows& out) {
+  const std::int64_t columns = gate_proj.matrix.rows;
+  const int token_tile = gate_proj.token_tile(kernels_);
+  for_each_tile(gate_proj.matrix.panel_count(), tokens_, token_tile, [&](const Tile& tile, int worker) {
     Rows& rows = tiles_[worker];
-    kernels::Activations x = in.activations(tokens_);
     float* gate = rows.row(0);
     float* up = rows.row(kTileTokens);
-    gate_proj.dot(kernels_, tile.panel_begin, tile.panel_end, x, tile.token_begin, tile.token_end, gate, rows.stride);
-    up_proj.dot(kernels_, tile.panel_begin, tile.panel_end, x, tile.token_begin, tile.token_end, up, rows.stride);
-    std::int64_t lanes = (tile.panel_end - tile.panel_begin) * kLanes;
+    gate_proj.dot(kernels_, tile.panel_begin, tile.panel_end, in, tokens_, tile.token_begin, tile.token_end, gate,
+                  rows.stride);
+    up_proj.dot(kernels_, tile.panel_begin, tile.panel_end, in, tokens_, tile.token_begin, tile.token_end, up,
+                rows.stride);
+    std::int64_t begin = tile.panel_begin * kLanes;
+    std::int64_t end = tile.panel_end * kLanes;
     for (std::int64_t t = tile.token_begin; t < tile.token_end; ++t, gate += rows.stride, up += rows.stride) {
-      kernels_.gelu_mul(gate, up, lanes, out.row(t) + tile.panel_begin * kLanes);
+      kernels_.gelu_mul(gate, up, end - begin, out.row(t) + begin);
+      out.code(kernels_, codes, t, begin, std::min(end, columns));
     }
   });
 }
@@ -230,27 +249,33 @@ void Transformer::rotate_and_store(const Rows& qkv, LayerPlace place, KvCache& c
   });
 }
 
-void Transformer::gated_attention(LayerPlace place, const KvCache& cache, Rows& out) {
+void Transformer::gated_attention(LayerPlace place, const KvCache& cache, CodeGroups codes, InputRows& out) {
   AttentionBuffers buffers{queries_.row(0), queries_.stride, kPassTokens, gates_.row(0),
-                           gates_.stride,   out.row(0),      out.stride};
+                           gates_.stride,   out.row(0),      out.stride()};
   attention_.run(state(place.type).plan, cache, place.index, buffers);
+  if (codes.empty()) return;
+  threads_.parallel_for(tokens_, kTokenGrain, [&](std::int64_t begin, std::int64_t end, int) {
+    for (std::int64_t t = begin; t < end; ++t) out.code(kernels_, codes, t);
+  });
 }
 
 // logits = lm_head · rms_norm(x, norm), of the tokens that somebody wants them of.
-void Transformer::write_logits(const Rows& x, Rows& normed) {
+void Transformer::write_logits(const Rows& x, InputRows& normed) {
   auto wanted = static_cast<std::int64_t>(wanted_.size());
   if (wanted == 0) return;
   threads_.parallel_for(wanted, kTokenGrain, [&](std::int64_t begin, std::int64_t end, int) {
     for (std::int64_t i = begin; i < end; ++i) {
       kernels_.rms_norm(x.row(wanted_[i].token), weights_.norm, config_.hidden_size,
                         static_cast<float>(config_.rms_norm_eps), normed.row(i));
+      normed.code(kernels_, codes_for(weights_.lm_head), i);
     }
   });
   const Linear& lm_head = weights_.lm_head;
-  for_each_tile(lm_head.matrix.panel_count(), wanted, [&](const Tile& tile, int worker) {
+  const int token_tile = lm_head.token_tile(kernels_);
+  for_each_tile(lm_head.matrix.panel_count(), wanted, token_tile, [&](const Tile& tile, int worker) {
     Rows& rows = tiles_[worker];  // rows of logits are neither padded nor aligned
-    lm_head.dot(kernels_, tile.panel_begin, tile.panel_end, normed.activations(wanted), tile.token_begin,
-                tile.token_end, rows.row(0), rows.stride);
+    lm_head.dot(kernels_, tile.panel_begin, tile.panel_end, normed, wanted, tile.token_begin, tile.token_end,
+                rows.row(0), rows.stride);
     std::int64_t first = tile.panel_begin * kLanes;
     std::int64_t count = std::min(tile.panel_end * kLanes, config_.vocab_size) - first;
     for (std::int64_t i = tile.token_begin; i < tile.token_end; ++i) {

@@ -20,6 +20,7 @@
 #include "model/kv_cache.h"
 #include "model/packed_weights.h"
 #include "model/rope.h"
+#include "model/rows.h"
 #include "sparkx/types.hpp"
 
 namespace sparkx {
@@ -46,20 +47,10 @@ class Transformer {
   // sequence at most once; the caller is in a ScopedFloatEnvironment.
   void forward(std::span<const Chunk> chunks, KvCache& cache);
 
-  // What a Transformer for this model takes beside weights and cache.
-  static std::size_t buffer_bytes(const ModelConfig& config, int threads);
+  // What a Transformer for this model takes beside weights and cache; of the weights, their formats count.
+  static std::size_t buffer_bytes(const ModelConfig& config, const PackedWeights& weights, int threads);
 
  private:
-  // A matrix of floats, one row a token: [tokens][stride], zero behind the columns.
-  struct Rows {
-    Rows(std::int64_t rows, std::int64_t columns);
-    float* row(std::int64_t token) { return values.data() + token * stride; }
-    const float* row(std::int64_t token) const { return values.data() + token * stride; }
-    kernels::Activations activations(std::int64_t tokens) const { return {values.data(), stride, tokens}; }
-
-    std::int64_t stride;
-    AlignedBuffer<float> values;
-  };
   // The place of one layer: its type, its index among the layers of that type.
   struct LayerPlace {
     LayerType type;
@@ -84,16 +75,18 @@ class Transformer {
 
   void plan_pass(std::span<const Chunk> chunks);
   void embed(Rows& x);
-  void rms_norm(const Rows& x, const float* weight, Rows& out);
-  void linear(const Rows& in, const Linear& projection, Rows& out);
-  void linear_add(const Rows& in, const Linear& projection, Rows& x);
-  void linear_gelu_mul(const Rows& in, const Linear& gate_proj, const Linear& up_proj, Rows& out);
+  void rms_norm(const Rows& x, const float* weight, CodeGroups codes, InputRows& out);
+  void linear(const InputRows& in, const Linear& projection, Rows& out);
+  void linear_add(const InputRows& in, const Linear& projection, Rows& x);
+  void linear_gelu_mul(const InputRows& in, const Linear& gate_proj, const Linear& up_proj, CodeGroups codes,
+                       InputRows& out);
   void rotate_and_store(const Rows& qkv, LayerPlace place, KvCache& cache);
-  void gated_attention(LayerPlace place, const KvCache& cache, Rows& out);
-  void write_logits(const Rows& x, Rows& normed);
+  void gated_attention(LayerPlace place, const KvCache& cache, CodeGroups codes, InputRows& out);
+  void write_logits(const Rows& x, InputRows& normed);
   TypeState& state(LayerType type) { return *types_[static_cast<int>(type)]; }
 
-  // Cuts `panels` x `tokens` into tiles and calls body(Tile, worker) for each, in parallel.
+  // Cuts `panels` x `tokens` into tiles, whole numbers of register tiles of `token_tile` tokens, and calls body(Tile,
+  // worker) for each, in parallel.
   struct Tile {
     std::int64_t panel_begin;
     std::int64_t panel_end;
@@ -101,7 +94,7 @@ class Transformer {
     std::int64_t token_end;
   };
   template <typename Body>
-  void for_each_tile(std::int64_t panels, std::int64_t tokens, Body&& body);
+  void for_each_tile(std::int64_t panels, std::int64_t tokens, int token_tile, Body&& body);
 
   const ModelConfig config_;
   const PackedWeights& weights_;
@@ -118,11 +111,11 @@ class Transformer {
   std::vector<LogitsRow> wanted_;
 
   Rows x_;  // the residual stream
-  Rows normed_;
+  InputRows normed_;
   Rows qkv_;
   Rows gates_;
-  Rows heads_;               // gated attention, head after head
-  Rows hidden_;              // gelu(gate_proj) · up_proj
+  InputRows heads_;          // gated attention, head after head
+  InputRows hidden_;         // gelu(gate_proj) · up_proj
   Rows queries_;             // [kv_head][kPassTokens][head of the group], rotated
   std::vector<Rows> tiles_;  // [worker] two projection tiles
 };

@@ -280,7 +280,13 @@ TEST(Generate, VerboseSaysWhatIsInForceAndHowLongItTook) {
        {"bfloat16 cache", "1 thread", "load: ", "prompt: ", "generation: ", "tokens/s", "peak memory: "}) {
     EXPECT_TRUE(contains(err, part)) << part << "\n" << err;
   }
-  EXPECT_TRUE(contains(ask({"--verbose", "--dtype", "float32"}).err, "float32 weights, float32 cache"));
+  EXPECT_TRUE(
+      contains(ask({"--verbose", "--dtype", "float32"}).err, "float32 weights, float32 activations, float32 cache"));
+  EXPECT_TRUE(contains(ask({"--verbose", "--quantize", "4bit"}).err, "4-bit (groups of 64)"));
+  EXPECT_TRUE(contains(ask({"--verbose", "--quantize", "8bit", "--group-size", "32"}).err, "8-bit (groups of 32)"));
+  EXPECT_TRUE(contains(ask({"--verbose", "--quantize", "4bit"}).err, "int8 activations, bfloat16 cache"));
+  EXPECT_TRUE(contains(ask({"--verbose", "--quantize", "4bit", "--activations", "float32"}).err,
+                       "float32 activations, float32 cache"));
   EXPECT_TRUE(contains(ask({"--verbose", "--dtype", "float32", "--kv-dtype", "bfloat16"}).err, "bfloat16 cache"));
 }
 

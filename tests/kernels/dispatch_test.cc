@@ -22,6 +22,9 @@ bool old_cpu(const KernelTable& table) {
 bool avx2_cpu(const KernelTable& table) {
   return old_cpu(table) || is(table, "avx2");
 }
+bool avxvnni_cpu(const KernelTable& table) {
+  return avx2_cpu(table) || is(table, "avxvnni");
+}
 bool avx512_cpu(const KernelTable&) {
   return true;
 }
@@ -32,6 +35,7 @@ TEST(Dispatch, TheReferenceComesFirstAndNamesAreDistinct) {
   for (const KernelTable* table : kernel_tables()) {
     EXPECT_TRUE(names.insert(table->name).second) << table->name;
     EXPECT_GE(table->token_tile, 1);
+    EXPECT_GE(table->code_token_tile, 1);
   }
   EXPECT_TRUE(runs_on_this_cpu(*kernel_tables()[0]));
   EXPECT_TRUE(names.count("emulated512"));
@@ -42,11 +46,14 @@ TEST(Dispatch, EveryTableIsComplete) {
     for (int kind = 0; kind < kWeightKinds; ++kind) {
       EXPECT_NE(table->dot[kind], nullptr);
       EXPECT_NE(table->decode_row[kind], nullptr);
+      EXPECT_EQ(table->dot_codes[kind] == nullptr, is_dense(static_cast<WeightKind>(kind)));
     }
     for (int kind = 0; kind < kKvKinds; ++kind) {
       EXPECT_NE(table->store_key[kind], nullptr);
       EXPECT_NE(table->store_value[kind], nullptr);
     }
+    for (int kind = 0; kind < kDenseKinds; ++kind) EXPECT_NE(table->quantize_affine[kind], nullptr);
+    EXPECT_NE(table->code_activations, nullptr);
     EXPECT_NE(table->instruction_set, nullptr);
   }
 }
@@ -79,6 +86,7 @@ TEST(Dispatch, TheEnvironmentChooses) {
 #if defined(__x86_64__)
 TEST(Dispatch, TheBestThatTheCpuHasIsTaken) {
   EXPECT_STREQ(choose_kernel_table(nullptr, avx512_cpu).name, "avx512");
+  EXPECT_STREQ(choose_kernel_table(nullptr, avxvnni_cpu).name, "avxvnni");
   EXPECT_STREQ(choose_kernel_table(nullptr, avx2_cpu).name, "avx2");
 }
 
@@ -91,8 +99,9 @@ TEST(Dispatch, AnOldCpuIsRefusedInASentenceUnlessTheReferenceIsAskedFor) {
 }
 
 TEST(Dispatch, ATableThatTheCpuLacksIsRefused) {
-  EXPECT_EQ(error_of([] { choose_kernel_table("avx512", avx2_cpu); }),
-            "unsupported: the instruction set \"avx512\" needs AVX-512 (F, BW, DQ, VL), which this CPU does not have");
+  EXPECT_EQ(
+      error_of([] { choose_kernel_table("avx512", avx2_cpu); }),
+      "unsupported: the instruction set \"avx512\" needs AVX-512 (F, BW, DQ, VL, VNNI), which this CPU does not have");
 }
 #endif
 

@@ -20,7 +20,7 @@ std::vector<float> dot(const KernelTable& table, const PanelMatrix& w, const Act
                        std::int64_t panel_end, std::int64_t token_begin, std::int64_t token_end) {
   const std::int64_t stride = (panel_end - panel_begin) * kLanes;
   std::vector<float> out((token_end - token_begin) * stride, -7.0f);
-  table.dot[static_cast<int>(w.kind)](w, panel_begin, panel_end, x, token_begin, token_end, out.data(), stride);
+  table.dot[static_cast<int>(w.format.kind)](w, panel_begin, panel_end, x, token_begin, token_end, out.data(), stride);
   return out;
 }
 

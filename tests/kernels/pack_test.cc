@@ -25,8 +25,9 @@ std::uint32_t encode(WeightKind kind, float value) {
       return float_to_bfloat16(value);
     case WeightKind::float16:
       return float_to_float16(value);
+    default:
+      return 0;
   }
-  return 0;
 }
 float decode(WeightKind kind, std::uint32_t bits) {
   switch (kind) {
@@ -36,8 +37,9 @@ float decode(WeightKind kind, std::uint32_t bits) {
       return bfloat16_to_float(static_cast<std::uint16_t>(bits));
     case WeightKind::float16:
       return float16_to_float(static_cast<std::uint16_t>(bits));
+    default:
+      return 0;
   }
-  return 0;
 }
 
 TEST(Pack, EveryPairOfKindsInEveryShape) {
@@ -53,7 +55,7 @@ TEST(Pack, EveryPairOfKindsInEveryShape) {
             elements[i] = encode(source, numbers.uniform() * 8);
             std::memcpy(input.data() + 1 + i * element_bytes(source), &elements[i], element_bytes(source));
           }
-          std::vector<std::byte> panel(panel_bytes(kind, columns), std::byte{0x77});
+          std::vector<std::byte> panel(panel_bytes({kind}, columns), std::byte{0x77});
           pack_panel(source, std::span(input).subspan(1), rows, columns, kind, panel.data());
           const std::int64_t per_step = kind == WeightKind::float32 ? 1 : 2;
           const std::int64_t padded = (columns + per_step - 1) / per_step * per_step;
@@ -77,11 +79,62 @@ TEST(Pack, EveryPairOfKindsInEveryShape) {
 TEST(Pack, SameKindKeepsEveryBitPattern) {
   std::vector<std::uint16_t> input(2 * 32768);
   for (std::size_t i = 0; i < input.size(); ++i) input[i] = static_cast<std::uint16_t>(i);
-  std::vector<std::uint16_t> panel(panel_bytes(WeightKind::bfloat16, 32768) / 2);
+  std::vector<std::uint16_t> panel(panel_bytes({WeightKind::bfloat16}, 32768) / 2);
   for (const WeightKind kind : {WeightKind::bfloat16, WeightKind::float16}) {
     pack_panel(kind, std::as_bytes(std::span(input)), 2, 32768, kind, reinterpret_cast<std::byte*>(panel.data()));
     for (int row = 0; row < 2; ++row) {
       for (int k = 0; k < 32768; ++k) ASSERT_EQ(panel[(k / 2 * 16 + row) * 2 + k % 2], input[row * 32768 + k]);
+    }
+  }
+}
+
+// The drawing of kernels/affine.inc.h, byte by byte.
+TEST(Pack, AffinePanels) {
+  Numbers numbers(32);
+  for (const WeightKind kind : {WeightKind::affine4, WeightKind::affine8}) {
+    for (const WeightKind scale_kind : kKinds) {
+      for (const int group : {32, 64, 128}) {
+        for (const std::int64_t columns : {1, 32, 45, 64, 256, 300}) {
+          const int rows = numbers.integer(1, 16);
+          const std::int64_t groups = (columns + group - 1) / group;
+          std::vector<std::uint8_t> codes(rows * columns);
+          for (std::uint8_t& code : codes) {
+            code = static_cast<std::uint8_t>(numbers.integer(0, kind == WeightKind::affine4 ? 15 : 255));
+          }
+          const auto scales = numbers.fill(rows * groups), biases = numbers.fill(rows * groups);
+          const WeightFormat format{kind, group, scale_kind};
+          std::vector<std::byte> panel(panel_bytes(format, columns) + 1, std::byte{0x77});
+          pack_affine_panel(format, {codes.data(), scales.data(), biases.data()}, rows, columns, panel.data());
+          EXPECT_EQ(panel.back(), std::byte{0x77}) << "written behind the panel";
+
+          std::size_t at = 0;
+          for (std::int64_t g = 0; g < groups; ++g) {
+            for (const auto* values : {&scales, &biases}) {
+              for (int lane = 0; lane < 16; ++lane, at += element_bytes(scale_kind)) {
+                std::uint32_t found = 0;
+                std::memcpy(&found, panel.data() + at, element_bytes(scale_kind));
+                ASSERT_EQ(found, lane < rows ? encode(scale_kind, (*values)[lane * groups + g]) : 0);
+              }
+            }
+            const std::int64_t end = std::min<std::int64_t>(columns, (g + 1) * group);
+            const std::int64_t padded = g * group + (end - g * group + 31) / 32 * 32;
+            const auto code = [&](int lane, std::int64_t k) {
+              return lane < rows && k < end ? codes[lane * columns + k] : 0;
+            };
+            const std::int64_t step = kind == WeightKind::affine4 ? 8 : 4;
+            for (std::int64_t k = g * group; k < padded; k += step) {
+              for (int lane = 0; lane < 16; ++lane) {
+                for (int j = 0; j < 4; ++j, ++at) {
+                  const int high = kind == WeightKind::affine4 ? code(lane, k + 4 + j) << 4 : 0;
+                  ASSERT_EQ(static_cast<int>(panel[at]), code(lane, k + j) | high)
+                      << "row " << lane << " of " << rows << ", column " << k + j << " of " << columns;
+                }
+              }
+            }
+          }
+          ASSERT_EQ(at, panel_bytes(format, columns));
+        }
+      }
     }
   }
 }

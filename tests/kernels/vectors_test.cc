@@ -14,6 +14,7 @@
 namespace sparkx::kernels {
 namespace {
 
+using sparkx::testing::CodedRows;
 using sparkx::testing::difference;
 using sparkx::testing::EachTable;
 using sparkx::testing::PackedMatrix;
@@ -95,10 +96,67 @@ TEST_P(Vectors, Rule1Dot) {
     const PackedMatrix w(kinds.at(item.find("kind")->as_string()), rows, columns, floats(item, "weights"), bias);
     const auto x = padded(floats(item, "x"), columns);
     std::vector<float> out(tokens * 16), found;
-    table().dot[static_cast<int>(w->kind)](*w, 0, 1, {x.data(), round_up16(columns), tokens}, 0, tokens, out.data(),
-                                           16);
+    table().dot[static_cast<int>(w->format.kind)](*w, 0, 1, {x.data(), round_up16(columns), tokens}, 0, tokens,
+                                                  out.data(), 16);
     for (int t = 0; t < tokens; ++t) found.insert(found.end(), out.begin() + t * 16, out.begin() + t * 16 + rows);
     EXPECT_EQ(difference(floats(item, "y"), found), "") << "case " << index;
+    ++index;
+  }
+}
+
+TEST_P(Vectors, Rule2Codes) {
+  int index = 0;
+  for (const json::Value& item : document().find("codes")->as_array()) {
+    const auto x = floats(item, "x");
+    const auto columns = static_cast<std::int64_t>(x.size());
+    const CodedRows found(table(), padded(x, columns).span(), columns, number(item, "group"));
+    const auto expected = patterns(*item.find("codes"), 2);
+    for (std::int64_t k = 0; k < columns; ++k) {
+      ASSERT_EQ(static_cast<std::uint8_t>(found->codes[k]), expected[k]) << "case " << index << ", column " << k;
+    }
+    for (std::int64_t k = columns; k < found->code_stride; ++k) ASSERT_EQ(found->codes[k], 0) << "case " << index;
+    const auto scales = floats(item, "scales");
+    for (std::size_t g = 0; g < scales.size(); ++g) {
+      if (std::isnan(scales[g])) {
+        EXPECT_TRUE(std::isnan(found->scales[g])) << "case " << index;
+      } else {
+        EXPECT_EQ(difference(std::span(&scales[g], 1), std::span(&found->scales[g], 1)), "") << "case " << index;
+      }
+    }
+    ++index;
+  }
+}
+
+// Rules 3 and 4: the same matrices and activations, multiplied as integers, decoded, and multiplied as floats.
+TEST_P(Vectors, Rules3And4Affine) {
+  const std::map<std::string, WeightKind> kinds = {
+      {"float32", WeightKind::float32}, {"bfloat16", WeightKind::bfloat16}, {"float16", WeightKind::float16}};
+  int index = 0;
+  for (const json::Value& item : document().find("affine")->as_array()) {
+    const int rows = number(item, "rows"), columns = number(item, "columns"), tokens = number(item, "tokens");
+    const WeightFormat format{number(item, "bits") == 4 ? WeightKind::affine4 : WeightKind::affine8,
+                              number(item, "group"), kinds.at(item.find("scale_kind")->as_string())};
+    std::vector<std::uint8_t> codes;
+    for (const std::uint64_t code : patterns(*item.find("codes"), 2)) codes.push_back(static_cast<std::uint8_t>(code));
+    const bool biased = !item.find("bias")->is_null();
+    const PackedMatrix w(format, rows, columns, codes, floats(item, "scales"), floats(item, "biases"),
+                         biased ? floats(item, "bias") : std::vector<float>());
+    const auto x = padded(floats(item, "x"), columns);
+    const auto used = [&](const std::vector<float>& out) {
+      std::vector<float> found;
+      for (int t = 0; t < tokens; ++t) found.insert(found.end(), out.begin() + t * 16, out.begin() + t * 16 + rows);
+      return found;
+    };
+    const int kind = static_cast<int>(format.kind);
+    std::vector<float> out(tokens * 16);
+    table().dot_codes[kind](*w, 0, 1, *CodedRows(table(), x.span(), columns, activation_group(format.kind)), 0, tokens,
+                            out.data(), 16);
+    EXPECT_EQ(difference(floats(item, "y"), used(out)), "") << "rule 3, case " << index;
+    table().dot[kind](*w, 0, 1, {x.data(), round_up16(columns), tokens}, 0, tokens, out.data(), 16);
+    EXPECT_EQ(difference(floats(item, "y_float32"), used(out)), "") << "rule 4 and 1, case " << index;
+    std::vector<float> decoded(rows * columns);
+    for (int row = 0; row < rows; ++row) table().decode_row[kind](*w, row, decoded.data() + row * columns);
+    EXPECT_EQ(difference(floats(item, "decoded"), decoded), "") << "rule 4, case " << index;
     ++index;
   }
 }

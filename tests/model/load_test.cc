@@ -99,7 +99,7 @@ TEST(Load, InfoNamesSizesAndModes) {
   EXPECT_EQ(info.kv_bytes_reserved,
             kv_sequence_bytes(kv_layout(checkpoint.config(), KvKind::bfloat16), kDefaultContext, 512));
 
-  options.dtype = WeightKind::float32;
+  options.weights.dtype = WeightKind::float32;
   EXPECT_EQ(load_model(checkpoint, options)->info().kv, "float32");
   options.kv_kind = KvKind::bfloat16;
   EXPECT_EQ(load_model(checkpoint, options)->info().kv, "bfloat16");
@@ -152,7 +152,7 @@ TEST(Dtype, Bfloat16RoundsMatricesAndKeepsNormsAndBiases) {
   }
   std::vector<TokenId> tokens = testing::random_tokens(40, spec.vocab_size, 1);
   LoadOptions options;
-  options.dtype = WeightKind::bfloat16;
+  options.weights.dtype = WeightKind::bfloat16;
   auto converted = load_model(random.open(), options);
   auto stored = load_model(rounded.open(), {});
   EXPECT_EQ(converted->info().weights, "bfloat16");
@@ -201,7 +201,7 @@ TEST(Dtype, WideningAndExactConversionsKeepTheBits) {
     for (testing::RandomModel* model : {&base, &half, &brain}) {
       for (std::optional<WeightKind> dtype :
            {std::optional<WeightKind>{}, {WeightKind::float32}, {WeightKind::bfloat16}, {WeightKind::float16}}) {
-        options.dtype = dtype;
+        options.weights.dtype = dtype;
         auto loaded = load_model(model->open(), options);
         EXPECT_TRUE(same_bits(run(*loaded, tokens, 40), want, spec.vocab_size)) << loaded->info().weights;
         if (dtype) {
@@ -209,7 +209,7 @@ TEST(Dtype, WideningAndExactConversionsKeepTheBits) {
         }
       }
     }
-    options.dtype = {};
+    options.weights.dtype = {};
     EXPECT_EQ(load_model(half.open(), options)->info().weights, "float16");
     EXPECT_EQ(load_model(brain.open(), options)->info().weights, "bfloat16");
   }
@@ -220,8 +220,8 @@ TEST(Dtype, SixteenBitKindsTakeHalfTheMemory) {
   spec.hidden_size = 64;
   testing::RandomModel random(spec);
   Checkpoint checkpoint = random.open();
-  EXPECT_LT(packed_weight_bytes(checkpoint, WeightKind::bfloat16) * 10,
-            packed_weight_bytes(checkpoint, WeightKind::float32) * 6);
+  EXPECT_LT(plan_weights(checkpoint, {.dtype = WeightKind::bfloat16}).bytes * 10,
+            plan_weights(checkpoint, {.dtype = WeightKind::float32}).bytes * 6);
 }
 
 TEST(Dtype, NamesAreParsed) {

@@ -30,7 +30,7 @@ class MadeUpPast {
       : config_(checkpoint.config()),
         kernels_(kernels),
         threads_(threads),
-        weights_(pack_weights(checkpoint, std::nullopt, threads_)),
+        weights_(pack_weights(checkpoint, {}, kernels::kernel_table(), threads_)),
         cache_(kv_layout(config_, kind), std::numeric_limits<std::size_t>::max()),
         transformer_(config_, weights_, kernels, threads_) {}
 

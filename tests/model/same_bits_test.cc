@@ -23,35 +23,37 @@ struct Subject {
   std::string name;
   Checkpoint checkpoint;
   std::vector<TokenId> tokens;
+  WeightOptions weights = {};
 };
 
-std::unique_ptr<Model> load(const Checkpoint& checkpoint, KvKind kv, int threads, const kernels::KernelTable& kernels) {
+std::unique_ptr<Model> load(const Subject& subject, KvKind kv, int threads, const kernels::KernelTable& kernels) {
   LoadOptions options;
+  options.weights = subject.weights;
   options.kv_kind = kv;
   options.threads = threads;
   options.kernels = &kernels;
   options.context = 8192;
-  return load_model(checkpoint, options);
+  return load_model(subject.checkpoint, options);
 }
 
 // The reference table, one thread, the whole text at once, then everything else against it.
 void check_all_ways(const Subject& subject, KvKind kv) {
   SCOPED_TRACE(subject.name + (kv == KvKind::float32 ? ", float32 cache" : ", bfloat16 cache"));
   const kernels::KernelTable& reference = kernels::kernel_table("reference");
-  auto model = load(subject.checkpoint, kv, 1, reference);
+  auto model = load(subject, kv, 1, reference);
   const std::int64_t vocab = model->info().vocab_size;
   const auto whole = static_cast<std::int64_t>(subject.tokens.size());
   const Logits want = run(*model, subject.tokens, whole);
 
   for (const kernels::KernelTable* table : kernels::kernel_tables()) {
     if (!kernels::runs_on_this_cpu(*table)) continue;
-    auto on_table = load(subject.checkpoint, kv, 2, *table);
+    auto on_table = load(subject, kv, 2, *table);
     EXPECT_TRUE(same_bits(run(*on_table, subject.tokens, whole), want, vocab)) << table->name << ", whole";
     on_table = load(subject.checkpoint, kv, 1, *table);
     EXPECT_TRUE(same_bits(run(*on_table, subject.tokens, 13), want, vocab)) << table->name << ", chunks of 13";
   }
   for (int threads : {1, 2, 3, 5}) {
-    auto threaded = load(subject.checkpoint, kv, threads, kernels::kernel_table());
+    auto threaded = load(subject, kv, threads, kernels::kernel_table());
     for (std::int64_t chunk : {std::int64_t{1}, std::int64_t{7}, std::int64_t{64}, std::int64_t{512}, whole}) {
       // Many tiny steps take minutes where threads wait for a busy core, and show nothing that shorter texts do not.
       if (whole > 500 && threads > 1 && chunk < 64) continue;
@@ -66,7 +68,7 @@ void check_all_ways(const Subject& subject, KvKind kv) {
 // blocks.
 void check_company(const Subject& subject, KvKind kv) {
   SCOPED_TRACE(subject.name);
-  auto model = load(subject.checkpoint, kv, 3, kernels::kernel_table());
+  auto model = load(subject, kv, 3, kernels::kernel_table());
   const std::int64_t vocab = model->info().vocab_size;
   const Logits want = run(*model, subject.tokens, 512);
 
@@ -136,6 +138,27 @@ TEST(SameBits, ManySpansAndThreeWindowsOf512) {
   check_all_ways({"random", random.open(), testing::random_tokens(1700, spec.vocab_size, 3)}, KvKind::bfloat16);
 }
 
+TEST(SameBits, Quantized) {
+  testing::ModelSpec spec;
+  spec.hidden_size = 96;  // groups of 32, the last group of activations a half
+  spec.intermediate_size = 160;
+  spec.head_dim = 24;
+  spec.biases = true;
+  for (ActivationMode activations : {ActivationMode::int8, ActivationMode::float32}) {
+    for (int bits : {4, 8}) {
+      spec.tied = bits == 8;
+      testing::RandomModel random(spec);
+      Subject subject{
+          std::to_string(bits) + " bits",
+          random.open(),
+          testing::random_tokens(200, spec.vocab_size, 3),
+          {.dtype = kernels::WeightKind::bfloat16, .quantize = Quantization{bits, 32}, .activations = activations}};
+      check_all_ways(subject, KvKind::bfloat16);
+      check_company(subject, KvKind::float32);
+    }
+  }
+}
+
 TEST(SameBits, AloneOrWithStrangers) {
   Subject subject = committed("untied-biased-f32");
   check_company(subject, KvKind::float32);
@@ -161,6 +184,26 @@ INSTANTIATE_TEST_SUITE_P(, SameBitsOracle,
                            std::string name = info.param;
                            std::replace(name.begin(), name.end(), '-', '_');
                            return name;
+                         });
+
+class SameBitsOracleQuantized : public ::testing::TestWithParam<Quantization> {};
+
+TEST_P(SameBitsOracleQuantized, EveryWay) {
+  SPARKX_NEEDS_ORACLE();
+  auto folder = testing::oracle_dir() / "quant-source-bf16";
+  Subject subject{"quant-source-bf16",
+                  Checkpoint::open(folder),
+                  testing::read_safetensors(folder / "golden.safetensors").at("tokens").as<TokenId>(),
+                  {.quantize = GetParam()}};
+  check_all_ways(subject, KvKind::bfloat16);
+  check_company(subject, KvKind::bfloat16);
+}
+
+INSTANTIATE_TEST_SUITE_P(, SameBitsOracleQuantized,
+                         ::testing::Values(Quantization{4, 32}, Quantization{4, 64}, Quantization{4, 128},
+                                           Quantization{8, 64}),
+                         [](const auto& info) {
+                           return std::to_string(info.param.bits) + "bit_g" + std::to_string(info.param.group);
                          });
 
 }  // namespace

@@ -196,6 +196,53 @@ def exp_sum(logits, maximum):
     return terms, tree(partial)
 
 
+def code_activations(x, group):
+    """Rule 2: codes of all x, and one scale for each group."""
+    codes, scales = [], []
+    for begin in range(0, len(x), group):
+        part = x[begin:begin + group]
+        amax = (np.asarray(part, f32).view(np.uint32) & 0x7FFFFFFF).max().view(f32)
+        if not np.isfinite(amax):
+            scales.append(f32(np.nan))
+            codes += [0] * len(part)
+        elif amax < f32(2.0**-100):
+            scales.append(f32(0))
+            codes += [0] * len(part)
+        else:
+            factor = f32(127) / amax
+            scales.append(amax / f32(127))
+            codes += [int(np.rint(f32(v) * factor)) for v in part]
+    return codes, scales
+
+
+def affine_dot(c, s, b, group, x, x_group, bias):
+    """Rule 3: one row of codes c with a scale and a bias for each group, one token."""
+    q, s_a = code_activations(x, x_group)
+    total = None
+    for block in range(0, len(c), 1024):
+        block_end = min(block + 1024, len(c))
+        acc = f32(0)
+        for begin in range(block, block_end, group):
+            end = min(begin + group, block_end)
+            t = None
+            k = begin
+            while k < end:  # a run ends where a group of either does
+                run = range(k, min(end, (k // x_group + 1) * x_group))
+                d = f32(sum(q[i] * c[i] for i in run))
+                term = s_a[k // x_group] * f32(sum(q[i] for i in run))
+                acc = fma(s[begin // group], s_a[k // x_group] * d, acc)
+                t = term if t is None else t + term
+                k = run.stop
+            acc = fma(b[begin // group], t, acc)
+        total = acc if total is None else total + acc
+    return total + (f32(0) if bias is None else bias)
+
+
+def affine_decoded(c, s, b, group):
+    """Rule 4."""
+    return [fma(s[k // group], f32(code), b[k // group]) for k, code in enumerate(c)]
+
+
 # Writing
 
 def bits(values):
@@ -341,11 +388,61 @@ def exp_sum_cases():
     return out
 
 
+def code_cases():
+    out = []
+    rows = [normal(1), normal(63), normal(64), normal(65), normal(130), wild(200), np.zeros(70, f32), np.full(40, -0.0, f32),
+            np.full(64, -3.0, f32), np.full(33, 2.0**-100, f32), np.full(64, np.nextafter(f32(2.0**-100), f32(0)), f32),
+            np.array([3.4028235e38, -3.4028235e38, 1.7e38, 0, 1e-45], f32),
+            # ties: x * 127 / amax falls halfway
+            np.array([127, 0.5, 1.5, 2.5, -0.5, -1.5, -2.5, 63.5, 126.5, -126.5], f32),
+            np.concatenate([normal(70), [np.inf], normal(30), [np.nan], normal(60)]).astype(f32),
+            np.concatenate([[-np.inf], normal(95)]).astype(f32), np.array([np.nan], f32)]
+    for x in rows:
+        for group in (64, 32):
+            codes, scales = code_activations(x, group)
+            out.append({"x": bits(x), "group": group, "codes": "".join(f"{q & 255:02x}" for q in codes),
+                        "scales": bits(scales)})
+    return out
+
+
+def affine_cases():
+    out = []
+    for i, (code_bits, group, scale_kind, columns) in enumerate((
+            (4, 64, "bfloat16", 64), (4, 32, "bfloat16", 96), (4, 128, "bfloat16", 200), (4, 64, "float16", 130),
+            (4, 32, "float32", 40), (4, 64, "bfloat16", 1152), (4, 128, "float32", 1100), (4, 32, "float16", 1060),
+            (8, 64, "bfloat16", 64), (8, 32, "bfloat16", 70), (8, 128, "float16", 200), (8, 64, "float32", 1152),
+            (8, 128, "bfloat16", 1029), (4, 64, "bfloat16", 3), (8, 64, "bfloat16", 1))):
+        rows, tokens = (2, 2) if columns > 500 else (3, 3)
+        x_group = 64 if code_bits <= 6 else 32
+        groups = -(-columns // group)
+        codes = random.integers(0, 2**code_bits, (rows, columns))
+        codes[0, :33] = 2**code_bits - 1
+        scales = as_kind(normal(rows, groups) * f32(0.1), scale_kind)
+        biases = as_kind(normal(rows, groups), scale_kind)
+        x = normal(tokens, columns)
+        x[0, :32] = x[0, 0]  # codes of 127 as far as they meet the largest codes
+        x[-1] = wild(columns) * f32(2.0**-20)
+        if columns > 64:
+            x[1, 64:96] = 0
+        bias = None if i % 2 else normal(rows)
+        row_bias = lambda r: None if bias is None else bias[r]
+        coded = [[affine_dot(codes[r].tolist(), scales[r], biases[r], group, t, x_group, row_bias(r)) for r in range(rows)]
+                 for t in x]
+        decoded = [affine_decoded(codes[r].tolist(), scales[r], biases[r], group) for r in range(rows)]
+        exact = [[dot(decoded[r], t, row_bias(r)) for r in range(rows)] for t in x]
+        out.append({"bits": code_bits, "group": group, "scale_kind": scale_kind, "rows": rows, "columns": columns,
+                    "tokens": tokens, "codes": "".join(f"{c:02x}" for c in codes.reshape(-1)), "scales": bits(scales),
+                    "biases": bits(biases), "bias": None if bias is None else bits(bias), "x": bits(x),
+                    "decoded": bits(decoded), "y": bits(coded), "y_float32": bits(exact)})
+    return out
+
+
 if __name__ == "__main__":
     cos_sin, rotations = rope_cases()
     document = {
         "rounding": rounding_cases(), "dot": dot_cases(), "rms_norm": norm_cases(), "cos_sin": cos_sin, "rope": rotations,
         "functions": function_cases(), "gelu_mul": gelu_cases(), "attention": attention_cases(), "exp_sum": exp_sum_cases(),
+        "codes": code_cases(), "affine": affine_cases(),
     }
     path = pathlib.Path(__file__).parent.parent / "data" / "numerics.json"
     path.write_text(json.dumps(document, indent=1) + "\n")

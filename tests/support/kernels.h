@@ -107,20 +107,31 @@ class Numbers {
   std::mt19937 engine_;
 };
 
-// A matrix in panels, from float rows [rows][columns].
+// A matrix in panels.
 class PackedMatrix {
  public:
+  // Dense, from float rows [rows][columns].
   PackedMatrix(kernels::WeightKind kind, std::int64_t rows, std::int64_t columns, std::span<const float> weights,
                std::span<const float> bias = {})
-      : panels_((rows + 15) / 16 * kernels::panel_bytes(kind, columns)), bias_(bias.empty() ? 0 : round_up16(rows)) {
-    std::copy(bias.begin(), bias.end(), bias_.begin());
-    matrix_ = {kind,           rows,
-               columns,        kernels::panel_bytes(kind, columns),
-               panels_.data(), bias.empty() ? nullptr : bias_.data()};
+      : PackedMatrix(kernels::WeightFormat{kind}, rows, columns, bias) {
     for (std::int64_t row = 0; row < rows; row += 16) {
       const int count = static_cast<int>(std::min<std::int64_t>(16, rows - row));
       kernels::pack_panel(kernels::WeightKind::float32, std::as_bytes(weights.subspan(row * columns, count * columns)),
-                          count, columns, kind, panels_.data() + row / 16 * matrix_.panel_bytes);
+                          count, columns, kind, panel(row));
+    }
+  }
+
+  // Affine, from codes [rows][columns] and scales and biases [rows][ceil(columns / group)].
+  PackedMatrix(const kernels::WeightFormat& format, std::int64_t rows, std::int64_t columns,
+               std::span<const std::uint8_t> codes, std::span<const float> scales, std::span<const float> biases,
+               std::span<const float> bias = {})
+      : PackedMatrix(format, rows, columns, bias) {
+    const std::int64_t groups = (columns + format.group - 1) / format.group;
+    for (std::int64_t row = 0; row < rows; row += 16) {
+      const int count = static_cast<int>(std::min<std::int64_t>(16, rows - row));
+      kernels::pack_affine_panel(
+          format, {codes.data() + row * columns, scales.data() + row * groups, biases.data() + row * groups}, count,
+          columns, panel(row));
     }
   }
 
@@ -128,9 +139,49 @@ class PackedMatrix {
   const kernels::PanelMatrix* operator->() const { return &matrix_; }
 
  private:
+  PackedMatrix(const kernels::WeightFormat& format, std::int64_t rows, std::int64_t columns,
+               std::span<const float> bias)
+      : panels_((rows + 15) / 16 * kernels::panel_bytes(format, columns)), bias_(bias.empty() ? 0 : round_up16(rows)) {
+    std::copy(bias.begin(), bias.end(), bias_.begin());
+    std::fill(panels_.begin(), panels_.end(), std::byte{0x77});  // packing must write all of it
+    matrix_ = {format,         rows,
+               columns,        kernels::panel_bytes(format, columns),
+               panels_.data(), bias.empty() ? nullptr : bias_.data()};
+  }
+  std::byte* panel(std::int64_t row) { return panels_.data() + row / 16 * matrix_.panel_bytes; }
+
   AlignedBuffer<std::byte> panels_;
   AlignedBuffer<float> bias_;
   kernels::PanelMatrix matrix_;
+};
+
+// Rows of activations as codes, made by a table from [tokens][columns rounded up to 16].
+class CodedRows {
+ public:
+  CodedRows(const kernels::KernelTable& table, std::span<const float> values, std::int64_t columns, int group) {
+    const std::int64_t stride = round_up16(columns), padded = (columns + 63) / 64 * 64;
+    const std::int64_t tokens = static_cast<std::int64_t>(values.size()) / stride;
+    codes_ = AlignedBuffer<std::int8_t>(tokens * padded);
+    scales_ = AlignedBuffer<float>(tokens * padded / group);
+    sums_ = AlignedBuffer<float>(tokens * padded / group);
+    stretch_sums_ = AlignedBuffer<float>(tokens * padded / 32);
+    std::fill(codes_.begin(), codes_.end(), std::int8_t{77});
+    for (std::int64_t t = 0; t < tokens; ++t) {
+      table.code_activations(values.data() + t * stride, columns, group, codes_.data() + t * padded,
+                             scales_.data() + t * padded / group, sums_.data() + t * padded / group,
+                             stretch_sums_.data() + t * padded / 32);
+    }
+    coded_ = {group,          codes_.data(),        padded,      scales_.data(), sums_.data(),
+              padded / group, stretch_sums_.data(), padded / 32, tokens};
+  }
+
+  const kernels::CodedActivations& operator*() const { return coded_; }
+  const kernels::CodedActivations* operator->() const { return &coded_; }
+
+ private:
+  AlignedBuffer<std::int8_t> codes_;
+  AlignedBuffer<float> scales_, sums_, stretch_sums_;
+  kernels::CodedActivations coded_;
 };
 
 }  // namespace sparkx::testing

@@ -17,7 +17,7 @@ class ScriptedModel : public Model {
   using Script = std::function<TokenId(std::span<const TokenId> tokens)>;
 
   ScriptedModel(std::int64_t vocab_size, std::int64_t context, Script script) : script_(std::move(script)) {
-    info_ = {vocab_size, context, context, 0, 0, "none", "none", "scripted"};
+    info_ = {vocab_size, context, context, 0, 0, "none", "none", "none", "scripted"};
   }
 
   // Says the tokens of `answer` one after another, whatever the prompt of `prompt_length` tokens is, and then the last

@@ -3,6 +3,7 @@
 
 #include <immintrin.h>
 
+#include <cstddef>
 #include <cstdint>
 
 #include "kernels/simd/bits.h"
@@ -13,6 +14,8 @@ namespace {
 
 constexpr int kTokenTile = 4;       // tokens of a register tile of dot
 constexpr int kTileVectors = 4;     // accumulators of a register tile
+constexpr int kCodeTokens = 3;      // tokens of a register tile of dot_codes
+constexpr int kCodeVectors = 3;     // accumulators of that tile
 constexpr int kValueRows = 4;       // rows of a tile of attention's sum over values
 constexpr int kChannelVectors = 1;  // vectors of channels of that tile
 
@@ -107,6 +110,32 @@ inline I32x16 shift_right_arithmetic(I32x16 a) {
 inline F32x16 to_float(I32x16 a) {
   return {_mm256_cvtepi32_ps(a.low), _mm256_cvtepi32_ps(a.high)};
 }
+inline I32x16 max(I32x16 a, I32x16 b) {
+  return {_mm256_max_epi32(a.low, b.low), _mm256_max_epi32(a.high, b.high)};
+}
+inline I32x16 load_int(const void* p) {
+  const auto* halves = static_cast<const __m256i*>(p);
+  return {_mm256_loadu_si256(halves), _mm256_loadu_si256(halves + 1)};
+}
+inline void store_bytes(void* p, I32x16 a) {
+  const __m256i byte = _mm256_set1_epi32(255);
+  const __m256i words = _mm256_permute4x64_epi64(
+      _mm256_packus_epi32(_mm256_and_si256(a.low, byte), _mm256_and_si256(a.high, byte)), 0xd8);
+  _mm_storeu_si128(static_cast<__m128i*>(p),
+                   _mm_packus_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1)));
+}
+inline std::int32_t sum_lanes(I32x16 a) {
+  const __m256i eight = _mm256_add_epi32(a.low, a.high);
+  const __m128i four = _mm_add_epi32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256(eight, 1));
+  const __m128i two = _mm_add_epi32(four, _mm_shuffle_epi32(four, 0x4e));
+  return _mm_cvtsi128_si32(_mm_add_epi32(two, _mm_shuffle_epi32(two, 0xb1)));
+}
+inline std::int32_t max_lanes(I32x16 a) {
+  const __m256i eight = _mm256_max_epi32(a.low, a.high);
+  const __m128i four = _mm_max_epi32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256(eight, 1));
+  const __m128i two = _mm_max_epi32(four, _mm_shuffle_epi32(four, 0x4e));
+  return _mm_cvtsi128_si32(_mm_max_epi32(two, _mm_shuffle_epi32(two, 0xb1)));
+}
 inline I32x16 lane_numbers() {
   return {_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), _mm256_setr_epi32(8, 9, 10, 11, 12, 13, 14, 15)};
 }
@@ -158,6 +187,11 @@ inline F32x16 load_bfloat16_first(const void* p, int count) {
   std::uint16_t values[16] = {};
   for (int i = 0; i < count; ++i) values[i] = static_cast<const std::uint16_t*>(p)[i];
   return load_bfloat16(values);
+}
+
+inline F32x16 load_float16(const void* p) {
+  const auto* halves = static_cast<const __m128i*>(p);
+  return {_mm256_cvtph_ps(_mm_loadu_si128(halves)), _mm256_cvtph_ps(_mm_loadu_si128(halves + 1))};
 }
 
 struct Pairs {

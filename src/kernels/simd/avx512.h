@@ -1,8 +1,10 @@
-// The layer for AVX-512 (F, BW, DQ, VL): 16 lanes are one register. What the functions mean stands in plain_lanes.h.
+// The layer for AVX-512 (F, BW, DQ, VL, VNNI): 16 lanes are one register. What the functions mean stands in
+// plain_lanes.h.
 #pragma once
 
 #include <immintrin.h>
 
+#include <cstddef>
 #include <cstdint>
 
 #include "kernels/simd/bits.h"
@@ -107,6 +109,40 @@ inline I32x16 shift_right_arithmetic(I32x16 a) {
 inline F32x16 to_float(I32x16 a) {
   return {_mm512_cvtepi32_ps(a.all)};
 }
+inline I32x16 max(I32x16 a, I32x16 b) {
+  return {_mm512_max_epi32(a.all, b.all)};
+}
+inline I32x16 load_int(const void* p) {
+  return {_mm512_loadu_si512(p)};
+}
+inline void store_bytes(void* p, I32x16 a) {
+  _mm_storeu_si128(static_cast<__m128i*>(p), _mm512_cvtepi32_epi8(a.all));
+}
+inline std::int32_t sum_lanes(I32x16 a) {
+  return _mm512_reduce_add_epi32(a.all);
+}
+inline std::int32_t max_lanes(I32x16 a) {
+  return _mm512_reduce_max_epi32(a.all);
+}
+
+struct Codes {
+  __m512i all;
+};
+inline Codes load_codes(const std::byte* p) {
+  return {_mm512_loadu_si512(p)};
+}
+inline Codes low_halves(Codes a) {
+  return {_mm512_and_si512(a.all, _mm512_set1_epi8(15))};
+}
+inline Codes high_halves(Codes a) {
+  return {_mm512_and_si512(_mm512_srli_epi16(a.all, 4), _mm512_set1_epi8(15))};
+}
+inline I32x16 dot4(I32x16 sum, Codes codes, const std::int8_t* x) {
+  std::int32_t four;
+  __builtin_memcpy(&four, x, sizeof four);
+  return {_mm512_dpbusd_epi32(sum.all, codes.all, _mm512_set1_epi32(four))};
+}
+
 inline I32x16 lane_numbers() {
   return {_mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)};
 }
@@ -145,6 +181,10 @@ inline F32x16 load_bfloat16(const void* p) {
 }
 inline F32x16 load_bfloat16_first(const void* p, int count) {
   return widen_bfloat16(_mm256_maskz_loadu_epi16(static_cast<__mmask16>((1u << count) - 1), p));
+}
+
+inline F32x16 load_float16(const void* p) {
+  return {_mm512_cvtph_ps(_mm256_loadu_si256(static_cast<const __m256i*>(p)))};
 }
 
 struct Pairs {

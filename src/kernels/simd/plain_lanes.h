@@ -6,6 +6,7 @@
 // is a parameter, so that the scalar functions of kernels/math.h are the same code with one lane.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "kernels/simd/bits.h"
@@ -184,6 +185,12 @@ template <int N>
 inline F32<N> to_float(const I32<N>& a) {
   return each_float<N>([&](int i) { return static_cast<float>(static_cast<std::int32_t>(a.lane[i])); });
 }
+template <int N>
+inline I32<N> max(const I32<N>& a, const I32<N>& b) {
+  return each_int<N>([&](int i) {
+    return static_cast<std::int32_t>(a.lane[i]) > static_cast<std::int32_t>(b.lane[i]) ? a.lane[i] : b.lane[i];
+  });
+}
 // 0, 1, 2, … 15.
 inline I32x16 lane_numbers() {
   return each_int<16>([](int i) { return static_cast<std::uint32_t>(i); });
@@ -222,6 +229,58 @@ inline float tree_max(F32x16 a) {
   return a.lane[0];
 }
 
+// Over all lanes of integers.
+inline std::int32_t sum_lanes(const I32x16& a) {
+  std::uint32_t sum = 0;
+  for (const std::uint32_t lane : a.lane) sum += lane;
+  return static_cast<std::int32_t>(sum);
+}
+inline std::int32_t max_lanes(const I32x16& a) {
+  std::int32_t result = INT32_MIN;
+  for (const std::uint32_t lane : a.lane) {
+    if (static_cast<std::int32_t>(lane) > result) result = static_cast<std::int32_t>(lane);
+  }
+  return result;
+}
+// The low byte of each lane, 16 in a row.
+inline void store_bytes(void* p, const I32x16& a) {
+  for (int i = 0; i < 16; ++i) static_cast<std::uint8_t*>(p)[i] = static_cast<std::uint8_t>(a.lane[i]);
+}
+inline I32x16 load_int(const void* p) {
+  I32x16 result;
+  __builtin_memcpy(result.lane, p, sizeof result.lane);
+  return result;
+}
+
+// 64 bytes of a panel of codes: four unsigned codes a lane, or twice four in halves of bytes.
+struct Codes {
+  std::uint8_t lane[16][4];
+};
+inline Codes load_codes(const std::byte* p) {
+  Codes result;
+  __builtin_memcpy(result.lane, p, sizeof result.lane);
+  return result;
+}
+inline Codes low_halves(Codes a) {
+  for (auto& lane : a.lane) {
+    for (std::uint8_t& code : lane) code &= 15;
+  }
+  return a;
+}
+inline Codes high_halves(Codes a) {
+  for (auto& lane : a.lane) {
+    for (std::uint8_t& code : lane) code = static_cast<std::uint8_t>(code >> 4);
+  }
+  return a;
+}
+// sum + each lane's four codes times the four activation codes at x.
+inline I32x16 dot4(I32x16 sum, const Codes& codes, const std::int8_t* x) {
+  for (int i = 0; i < 16; ++i) {
+    for (int j = 0; j < 4; ++j) sum.lane[i] += static_cast<std::uint32_t>(codes.lane[i][j] * x[j]);
+  }
+  return sum;
+}
+
 // 16 consecutive bfloat16; `count` of them, the other lanes zero.
 inline F32x16 load_bfloat16(const void* p) {
   const auto* values = static_cast<const std::uint16_t*>(p);
@@ -230,6 +289,10 @@ inline F32x16 load_bfloat16(const void* p) {
 inline F32x16 load_bfloat16_first(const void* p, int count) {
   const auto* values = static_cast<const std::uint16_t*>(p);
   return each_float<16>([&](int i) { return i < count ? widen_bfloat16(values[i]) : 0.0f; });
+}
+inline F32x16 load_float16(const void* p) {
+  const auto* values = static_cast<const std::uint16_t*>(p);
+  return each_float<16>([&](int i) { return widen_float16(values[i]); });
 }
 // 16 pairs [lane][2] of 16-bit floats: the first ones, and the second ones.
 struct Pairs {

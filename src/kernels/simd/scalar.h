@@ -8,6 +8,8 @@ namespace {
 
 constexpr int kTokenTile = 1;       // tokens of a register tile of dot
 constexpr int kTileVectors = 1;     // accumulators of a register tile
+constexpr int kCodeTokens = 1;      // tokens of a register tile of dot_codes
+constexpr int kCodeVectors = 1;     // accumulators of that tile
 constexpr int kValueRows = 1;       // rows of a tile of attention's sum over values
 constexpr int kChannelVectors = 1;  // vectors of channels of that tile
 

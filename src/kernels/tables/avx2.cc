@@ -2,7 +2,9 @@
 #if defined(__x86_64__)
 
 #include "kernels/simd/avx2.h"
-// The layer comes before what is written on it.
+// The layer comes before what is written on it,
+#include "kernels/simd/maddubs_stretch.h"
+// and that before the rest.
 #include "kernels/math.inc.h"
 #include "kernels/table.inc.h"
 #include "kernels/tables/tables.h"

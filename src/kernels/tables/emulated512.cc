@@ -1,5 +1,7 @@
 #include "kernels/simd/emulated512.h"
-// The layer comes before what is written on it.
+// The layer comes before what is written on it,
+#include "kernels/simd/dot4_stretch.h"
+// and that before the rest.
 #include "kernels/math.inc.h"
 #include "kernels/table.inc.h"
 #include "kernels/tables/tables.h"

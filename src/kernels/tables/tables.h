@@ -9,6 +9,7 @@ extern const KernelTable kReferenceTable;
 extern const KernelTable kEmulated512Table;
 #if defined(__x86_64__)
 extern const KernelTable kAvx2Table;
+extern const KernelTable kAvxVnniTable;
 extern const KernelTable kAvx512Table;
 #endif
 

@@ -1,0 +1,32 @@
+// AVX-VNNI on top of the AVX2 layer: dot4, two registers of eight lanes.
+#pragma once
+
+#include "kernels/simd/avx2.h"
+
+namespace sparkx::kernels {
+namespace {
+
+struct Codes {
+  __m256i low, high;
+};
+inline Codes load_codes(const std::byte* p) {
+  const auto* halves = reinterpret_cast<const __m256i*>(p);
+  return {_mm256_loadu_si256(halves), _mm256_loadu_si256(halves + 1)};
+}
+inline Codes low_halves(Codes a) {
+  const __m256i mask = _mm256_set1_epi8(15);
+  return {_mm256_and_si256(a.low, mask), _mm256_and_si256(a.high, mask)};
+}
+inline Codes high_halves(Codes a) {
+  const __m256i mask = _mm256_set1_epi8(15);
+  return {_mm256_and_si256(_mm256_srli_epi16(a.low, 4), mask), _mm256_and_si256(_mm256_srli_epi16(a.high, 4), mask)};
+}
+inline I32x16 dot4(I32x16 sum, Codes codes, const std::int8_t* x) {
+  std::int32_t four;
+  __builtin_memcpy(&four, x, sizeof four);
+  const __m256i all = _mm256_set1_epi32(four);
+  return {_mm256_dpbusd_avx_epi32(sum.low, codes.low, all), _mm256_dpbusd_avx_epi32(sum.high, codes.high, all)};
+}
+
+}  // namespace
+}  // namespace sparkx::kernels

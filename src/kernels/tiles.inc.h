@@ -1,0 +1,86 @@
+// How a dot walks over panels and tokens: register tiles of P panels by T tokens, inside groups of tokens whose
+// activations stay in the second-level cache. What a tile computes is a policy:
+//
+//   using Input               the activations
+//   kTokens, kVectors         most tokens of a tile; accumulators that its registers hold
+//   block<P, T>(…, sums)      the sums of one block of 1024 columns
+//
+// Blocks are added in order, and the bias last (rule 1 of docs/numerics.md).
+#pragma once
+
+#include "kernels/kernels.h"
+
+namespace sparkx::kernels {
+namespace {
+
+// Panels that a tile of so many tokens has registers for.
+constexpr int tile_panels(int tokens, int vectors) {
+  const int panels = vectors / tokens;
+  return panels < 1 ? 1 : panels > 4 ? 4 : panels;
+}
+
+template <class Tile, int P, int T>
+void dot_tile(const PanelMatrix& w, std::int64_t panel, const typename Tile::Input& x, std::int64_t token, float* out,
+              std::int64_t out_stride) {
+  const auto block = [&](std::int64_t k, F32x16(&sums)[P][T]) {
+    const std::int64_t columns = w.columns - k < kBlockColumns ? w.columns - k : kBlockColumns;
+    Tile::template block<P, T>(w, panel, k, columns, x, token, sums);
+  };
+  F32x16 total[P][T];
+  block(0, total);
+  for (std::int64_t k = kBlockColumns; k < w.columns; k += kBlockColumns) {
+    F32x16 sums[P][T];
+    block(k, sums);
+    for (int p = 0; p < P; ++p) {
+      for (int t = 0; t < T; ++t) total[p][t] = total[p][t] + sums[p][t];
+    }
+  }
+  for (int p = 0; p < P; ++p) {
+    const F32x16 bias = w.bias != nullptr ? load(w.bias + (panel + p) * kLanes) : splat<F32x16>(0.0f);
+    for (int t = 0; t < T; ++t) store(out + t * out_stride + p * kLanes, total[p][t] + bias);
+  }
+}
+
+// One tile: `tokens` tokens, at most T, and as many of the `panels` panels as a tile holds. Returns that number.
+template <class Tile, int T>
+inline int dot_some_panels(const PanelMatrix& w, std::int64_t panel, std::int64_t panels, const typename Tile::Input& x,
+                           std::int64_t token, int tokens, float* out, std::int64_t out_stride) {
+  if constexpr (T > 1) {
+    if (tokens < T) return dot_some_panels<Tile, T - 1>(w, panel, panels, x, token, tokens, out, out_stride);
+  }
+  constexpr int P = tile_panels(T, Tile::kVectors);
+  if (panels < P) {
+    dot_tile<Tile, 1, T>(w, panel, x, token, out, out_stride);
+    return 1;
+  }
+  dot_tile<Tile, P, T>(w, panel, x, token, out, out_stride);
+  return P;
+}
+
+template <class Tile>
+void dot_tiles(const PanelMatrix& w, std::int64_t panel_begin, std::int64_t panel_end, const typename Tile::Input& x,
+               std::int64_t token_begin, std::int64_t token_end, float* out, std::int64_t out_stride) {
+  // Tokens whose activations stay in the second-level cache while the panels pass by.
+  constexpr std::int64_t kTokenGroup = 4 * Tile::kTokens;
+  for (std::int64_t group = token_begin; group < token_end; group += kTokenGroup) {
+    const std::int64_t tokens = token_end - group < kTokenGroup ? token_end - group : kTokenGroup;
+    // Balanced tiles: 16 tokens are 8 + 8, not 12 + 4.
+    const std::int64_t tiles = (tokens + Tile::kTokens - 1) / Tile::kTokens;
+    const std::int64_t panel_step = tile_panels(static_cast<int>((tokens + tiles - 1) / tiles), Tile::kVectors);
+    for (std::int64_t chunk = panel_begin; chunk < panel_end; chunk += panel_step) {
+      const std::int64_t chunk_end = panel_end - chunk < panel_step ? panel_end : chunk + panel_step;
+      for (std::int64_t tile = 0; tile < tiles; ++tile) {
+        const std::int64_t token = group + tokens * tile / tiles;
+        const int tile_tokens = static_cast<int>(group + tokens * (tile + 1) / tiles - token);
+        for (std::int64_t panel = chunk; panel < chunk_end;) {
+          panel += dot_some_panels<Tile, Tile::kTokens>(
+              w, panel, chunk_end - panel, x, token, tile_tokens,
+              out + (token - token_begin) * out_stride + (panel - panel_begin) * kLanes, out_stride);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace sparkx::kernels
