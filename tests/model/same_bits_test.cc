@@ -49,7 +49,7 @@ void check_all_ways(const Subject& subject, KvKind kv) {
     if (!kernels::runs_on_this_cpu(*table)) continue;
     auto on_table = load(subject, kv, 2, *table);
     EXPECT_TRUE(same_bits(run(*on_table, subject.tokens, whole), want, vocab)) << table->name << ", whole";
-    on_table = load(subject.checkpoint, kv, 1, *table);
+    on_table = load(subject, kv, 1, *table);
     EXPECT_TRUE(same_bits(run(*on_table, subject.tokens, 13), want, vocab)) << table->name << ", chunks of 13";
   }
   for (int threads : {1, 2, 3, 5}) {
