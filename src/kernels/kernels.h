@@ -148,7 +148,7 @@ struct KernelTable {
 
   // Quantizes one row as MLX does (docs/model.md, MLX checkpoint format): `bits` 4 or 8, `columns` a multiple of
   // `group`, a multiple of 16. codes [columns], scales and biases [columns / group], not yet rounded to the row's type.
-  // Indexed by the dense kind of the row, which need not be aligned.
+  // Indexed by the dense kind of the row.
   void (*quantize_affine[kDenseKinds])(const std::byte* row, std::int64_t columns, int bits, int group,
                                        std::uint8_t* codes, float* scales, float* biases);
 
