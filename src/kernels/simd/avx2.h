@@ -219,9 +219,6 @@ inline Pairs load_float16_pairs(const void* p) {
           {_mm256_cvtph_ps(_mm256_extracti128_si256(low, 1)), _mm256_cvtph_ps(_mm256_extracti128_si256(high, 1))}};
 }
 
-inline void prefetch(const void* p) {
-  _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0);
-}
 
 }  // namespace
 }  // namespace sparkx::kernels

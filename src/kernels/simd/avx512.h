@@ -202,9 +202,6 @@ inline Pairs load_float16_pairs(const void* p) {
           {_mm512_cvtph_ps(_mm512_cvtepi32_epi16(_mm512_srli_epi32(pairs, 16)))}};
 }
 
-inline void prefetch(const void* p) {
-  _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0);
-}
 
 }  // namespace
 }  // namespace sparkx::kernels

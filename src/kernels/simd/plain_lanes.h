@@ -310,9 +310,6 @@ inline Pairs load_float16_pairs(const void* p) {
           each_float<16>([&](int i) { return widen_float16(values[2 * i + 1]); })};
 }
 
-inline void prefetch(const void* p) {
-  __builtin_prefetch(p);
-}
 
 }  // namespace
 }  // namespace sparkx::kernels
