@@ -219,6 +219,5 @@ inline Pairs load_float16_pairs(const void* p) {
           {_mm256_cvtph_ps(_mm256_extracti128_si256(low, 1)), _mm256_cvtph_ps(_mm256_extracti128_si256(high, 1))}};
 }
 
-
 }  // namespace
 }  // namespace sparkx::kernels

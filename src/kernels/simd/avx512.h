@@ -202,6 +202,5 @@ inline Pairs load_float16_pairs(const void* p) {
           {_mm512_cvtph_ps(_mm512_cvtepi32_epi16(_mm512_srli_epi32(pairs, 16)))}};
 }
 
-
 }  // namespace
 }  // namespace sparkx::kernels

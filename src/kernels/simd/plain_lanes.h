@@ -310,6 +310,5 @@ inline Pairs load_float16_pairs(const void* p) {
           each_float<16>([&](int i) { return widen_float16(values[2 * i + 1]); })};
 }
 
-
 }  // namespace
 }  // namespace sparkx::kernels
