@@ -1,6 +1,6 @@
-"""Asks a sparkx binary, greedily, every question of held_out.jsonl and prints how many it answers exactly.
+"""Asks a sparkx binary, greedily, every question of fresh_questions.jsonl and prints how many it answers exactly.
 
-    python evaluate.py ../../../build/sparkx [--model DIR] [--jobs 2] [--failures FILE]
+    python evaluate.py ../../../build/sparkx [--questions held_out.jsonl] [--model DIR] [--jobs 2] [--failures FILE]
 
 An answer counts when the text after the reasoning is the expected one, to the letter, and the model stopped by itself.
 --model takes a checkpoint folder instead of the model built into the binary.
@@ -29,13 +29,14 @@ def ask(command, question):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("sparkx", help="the binary")
+    parser.add_argument("--questions", default=os.path.join(HERE, "fresh_questions.jsonl"), help="a JSON object a line")
     parser.add_argument("--model", help="a checkpoint folder (default: the built-in model)")
     parser.add_argument("--jobs", type=int, default=2, help="processes at a time")
     parser.add_argument("--failures", help="write the questions answered wrongly to this file, a JSON object a line")
     args = parser.parse_args()
 
     command = [args.sparkx, "generate", "--temp", "0", "--max-tokens", str(MAX_TOKENS)] + (["-m", args.model] if args.model else [])
-    with open(os.path.join(HERE, "held_out.jsonl"), encoding="utf-8") as f:
+    with open(args.questions, encoding="utf-8") as f:
         rows = [json.loads(line) for line in f]
     with ThreadPoolExecutor(args.jobs) as pool:
         replies = list(pool.map(lambda row: ask(command, row["question"]), rows))
