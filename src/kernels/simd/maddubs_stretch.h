@@ -38,6 +38,7 @@ inline __attribute__((always_inline)) void half_byte_stretch(const std::byte* co
     Sums16 narrow[T];
     SPARKX_UNROLL
     for (int t = 0; t < T; ++t) narrow[t] = {_mm256_setzero_si256(), _mm256_setzero_si256()};
+    SPARKX_ROLLED
     for (int step = 0; step < 4; ++step) {  // 8 columns
       const auto* bytes = reinterpret_cast<const __m256i*>(codes + p * panel_stride + step * 64);
       const __m256i first = _mm256_loadu_si256(bytes), second = _mm256_loadu_si256(bytes + 1);
@@ -64,6 +65,7 @@ inline __attribute__((always_inline)) void byte_stretch(const std::byte* codes, 
     Sums16 narrow[T];
     SPARKX_UNROLL
     for (int t = 0; t < T; ++t) narrow[t] = {_mm256_setzero_si256(), _mm256_setzero_si256()};
+    SPARKX_ROLLED
     for (int step = 0; step < 8; ++step) {  // 4 columns
       const auto* bytes = reinterpret_cast<const __m256i*>(codes + p * panel_stride + step * 64);
       const __m256i first = halves(_mm256_loadu_si256(bytes)), second = halves(_mm256_loadu_si256(bytes + 1));
