@@ -22,6 +22,7 @@
 #include <string_view>
 #include <vector>
 
+#include "sparkx/benchmark.hpp"
 #include "sparkx/chat.hpp"
 #include "sparkx/error.hpp"
 #include "sparkx/generation.hpp"
@@ -104,8 +105,9 @@ struct ModelOptions {
   std::string kv_dtype = "auto";
   std::optional<int> threads;  // absent: the physical cores that this process may use
   std::optional<std::int64_t>
-      context;            // positions of a sequence; absent: the least of the model's, 32768 and what fits
-  bool tokenizer = true;  // false: leave the checkpoint's tokenizer aside
+      context;                 // positions of a sequence; absent: the least of the model's, 32768 and what fits
+  std::int64_t sequences = 1;  // of that context, for which there must be memory when the model is loaded
+  bool tokenizer = true;       // false: leave the checkpoint's tokenizer aside
   std::function<bool(std::uint64_t done, std::uint64_t total)> progress;  // bytes of weights; false cancels
 };
 
@@ -118,6 +120,10 @@ class LanguageModel {
 
   // The small demonstration model inside the library.
   static LanguageModel builtin(const ModelOptions& options = {});
+
+  // A model in the size of a published one, "1.7b" or "4b", with made-up weights and no tokenizer, for measurements.
+  // Throws Error{invalid_argument} for any other name, and what load throws.
+  static LanguageModel synthetic(const std::string& shape, const ModelOptions& options = {});
 
   ~LanguageModel();
   LanguageModel(LanguageModel&&) noexcept;
@@ -152,6 +158,10 @@ class LanguageModel {
   void write_logits(std::span<const TokenId> tokens, const std::filesystem::path& file, std::int64_t chunk,
                     const std::function<bool(std::int64_t done, std::int64_t total)>& progress = {});
 
+  // Measures the speed of prompts and of decoding. Throws Error{invalid_argument} for options that make no sense or
+  // sequences longer than the context, Error{out_of_memory} when there is no room for the batch, Error{cancelled}.
+  BenchmarkReport benchmark(const BenchmarkOptions& options);
+
  private:
   struct Impl;
   explicit LanguageModel(std::shared_ptr<Impl> impl);
@@ -175,6 +185,13 @@ struct BuildInfo {
 
 // Throws Error{unsupported} when the environment variable SPARKX_ISA names an instruction set that this CPU lacks.
 BuildInfo build_info();
+
+struct MachineInfo {
+  std::string cpu;  // "AMD EPYC 9554"; empty where the system does not say
+  int cores;        // physical ones that this process may use: the default number of threads
+  std::uint64_t memory_bytes;
+};
+MachineInfo machine_info();
 
 // The most memory this process has had, in bytes; 0 where the system does not say.
 std::uint64_t peak_memory_bytes();

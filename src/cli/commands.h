@@ -14,6 +14,7 @@ void add_logits(CLI::App& app, Run& run);
 void add_render(CLI::App& app, Run& run);
 void add_parse(CLI::App& app, Run& run);
 void add_tokenize(CLI::App& app, Run& run);
+void add_bench(CLI::App& app, Run& run);
 void add_completion(CLI::App& app, Run& run);
 
 }  // namespace sparkx::cli

@@ -20,6 +20,7 @@ constexpr const char* kExamples = R"(Examples:
   sparkx generate -m DIR -p TEXT                 answer with the model in a folder
   sparkx tokenize -m DIR TEXT                    show the token ids of a text
   sparkx render --messages FILE                  show the prompt of a conversation
+  sparkx bench -m DIR                            measure how fast it is here
   source <(sparkx completion bash)               complete commands and options
 
 sparkx COMMAND --help says more about a command.)";
@@ -65,6 +66,7 @@ int run_program(int argc, char** argv) {
   add_tokenize(app, run);
   add_render(app, run);
   add_parse(app, run);
+  add_bench(app, run);
   add_completion(app, run);
   try {
     app.parse(argc, argv);

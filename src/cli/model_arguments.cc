@@ -82,7 +82,7 @@ void add_model_arguments(CLI::App& command, ModelArguments& arguments) {
   command.add_flag("--verbose", arguments.verbose, "Say what is used, and how long it took");
 }
 
-LanguageModel load_model(const ModelArguments& arguments, ModelOptions options) {
+LanguageModel load_model(const ModelArguments& arguments, ModelOptions options, const std::string& shape) {
   options.dtype = arguments.dtype;
   options.quantize = arguments.quantize;
   options.group_size = arguments.group_size.value_or(options.group_size);
@@ -96,17 +96,21 @@ LanguageModel load_model(const ModelArguments& arguments, ModelOptions options) 
     bar.update(done, total);
     return !interrupted();
   };
-  if (arguments.model.empty()) say_builtin();
-  LanguageModel model =
-      arguments.model.empty() ? LanguageModel::builtin(options) : LanguageModel::load(arguments.model, options);
+  const bool builtin = arguments.model.empty() && shape.empty();
+  if (builtin) say_builtin();
+  LanguageModel model = !shape.empty() ? LanguageModel::synthetic(shape, options)
+                        : builtin      ? LanguageModel::builtin(options)
+                                       : LanguageModel::load(arguments.model, options);
   bar.clear();
   for (const std::string& warning : model.warnings()) print_warning(warning);
   if (arguments.verbose) {
     const ModelInfo& info = model.info();
     print_line(fmt::format("model: {}, {} of {} weights, {} activations, {} cache, context {} of {}, {}",
-                           arguments.model.empty() ? "built-in" : arguments.model, mebibytes(info.weight_bytes),
-                           info.weights, info.activations, info.kv, info.context, info.max_position_embeddings,
-                           info.device));
+                           builtin         ? "built-in"
+                           : shape.empty() ? arguments.model
+                                           : shape,
+                           mebibytes(info.weight_bytes), info.weights, info.activations, info.kv, info.context,
+                           info.max_position_embeddings, info.device));
   }
   return model;
 }

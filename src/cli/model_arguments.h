@@ -32,8 +32,8 @@ void add_model_arguments(CLI::App& command, ModelArguments& arguments);
 CLI::Validator at_least(double minimum);
 
 // Loads the model with a progress bar, says once when it is the built-in one, and prints its warnings. `options` gives
-// what the command decides. Throws Interrupted on Ctrl-C.
-LanguageModel load_model(const ModelArguments& arguments, ModelOptions options);
+// what the command decides. With a `shape` it is a synthetic model. Throws Error{cancelled} on Ctrl-C.
+LanguageModel load_model(const ModelArguments& arguments, ModelOptions options, const std::string& shape = "");
 
 // The tokenizer alone.
 TextTokenizer load_tokenizer(const std::string& model);

@@ -136,6 +136,15 @@ const CpuFeatures& cpu_features() {
   return features;
 }
 
+std::string cpu_name(const fs::path& root) {
+  std::istringstream lines(read_system_file(root / "proc/cpuinfo").value_or(""));
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t colon = line.find(": ");
+    if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
+  }
+  return "";
+}
+
 int default_thread_count(const fs::path& root) {
   int threads = physical_cores(allowed_cpus(), root);
   if (threads == 0) threads = static_cast<int>(std::thread::hardware_concurrency());

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 
 namespace sparkx {
 
@@ -27,6 +28,9 @@ struct CpuFeatures {
 
 // Looked up once.
 const CpuFeatures& cpu_features();
+
+// The CPU's name as its maker spells it, empty where the system does not say. `root`: see below.
+std::string cpu_name(const std::filesystem::path& root = "/");
 
 // Threads for a forward pass: the physical cores that the process's affinity allows (a second hardware thread adds
 // nothing to code that is bound by memory or vector units), at most the CPU quota of its control groups, at least 1.

@@ -1,3 +1,4 @@
+#include "core/cpu_features.h"
 #include "core/memory_info.h"
 #include "core/version.h"
 #include "kernels/kernels.h"
@@ -8,6 +9,11 @@ namespace sparkx {
 BuildInfo build_info() {
   const Version v = version();
   return {v.version, v.commit, v.compiler, kernels::kernel_table().name};
+}
+
+MachineInfo machine_info() {
+  const std::optional<MemoryInfo> memory = memory_info();
+  return {cpu_name(), default_thread_count(), memory ? memory->total : 0};
 }
 
 std::uint64_t peak_memory_bytes() {

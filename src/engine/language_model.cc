@@ -6,10 +6,12 @@
 #include <utility>
 
 #include "core/error.h"
+#include "engine/benchmark.h"
 #include "engine/generation.h"
 #include "engine/sequence.h"
 #include "engine/text_tokenizer.h"
 #include "formats/checkpoint.h"
+#include "formats/published_shapes.h"
 #include "formats/safetensors.h"
 #include "model/load.h"
 #include "sparkx/sparkx.hpp"
@@ -48,6 +50,8 @@ struct LanguageModel::Impl {
     load.weights.activations = parse_activation_mode(options.activations);
     if (options.kv_dtype != "auto") load.kv_kind = parse_kv_kind(options.kv_dtype);
     load.context = options.context;
+    if (options.sequences < 1) throw_error(ErrorCode::invalid_argument, "sequences must be 1 or more");
+    load.sequences = options.sequences;
     if (options.threads) {
       if (*options.threads < 1) throw_error(ErrorCode::invalid_argument, "threads must be 1 or more");
       load.threads = *options.threads;
@@ -105,6 +109,12 @@ LanguageModel LanguageModel::load(const std::filesystem::path& folder, const Mod
 
 LanguageModel LanguageModel::builtin(const ModelOptions& options) {
   return LanguageModel(std::make_shared<Impl>(Checkpoint::open(kBuiltinName, builtin_files()), options));
+}
+
+LanguageModel LanguageModel::synthetic(const std::string& shape, const ModelOptions& options) {
+  const std::optional<std::string> config = published_config(shape);
+  if (!config) throw_error(ErrorCode::invalid_argument, "shape \"{}\": 1.7b and 4b are known", shape);
+  return LanguageModel(std::make_shared<Impl>(Checkpoint::synthetic(shape, *config), options));
 }
 
 const ModelInfo& LanguageModel::info() const {
@@ -165,6 +175,10 @@ void LanguageModel::write_logits(std::span<const TokenId> tokens, const std::fil
     if (progress && !progress(done, total)) throw_error(ErrorCode::cancelled, "cancelled");
   }
   writer.commit();
+}
+
+BenchmarkReport LanguageModel::benchmark(const BenchmarkOptions& options) {
+  return run_benchmark(*impl_->model, options);
 }
 
 }  // namespace sparkx

@@ -1,6 +1,7 @@
 #include "formats/checkpoint.h"
 
 #include <algorithm>
+#include <cstring>
 #include <iterator>
 #include <numeric>
 #include <utility>
@@ -188,6 +189,29 @@ std::vector<TensorInfo> resolve(const ModelConfig& config, std::vector<Stored> s
   return tensors;
 }
 
+// Elements of a synthetic tensor from byte `offset` of the checkpoint on. Norms, the tensors of one dimension, are 1.
+// Matrices have values of magnitude 1/64 to 1/32 and either sign, four from one word of splitmix64 (Steele, Lea, Flood:
+// "Fast splittable pseudorandom number generators", 2014): with thousands of columns an output is about as large as its
+// input.
+void make_elements(bool matrix, std::uint64_t offset, std::span<std::byte> out) {
+  constexpr std::uint64_t kOnes = 0x3f803f803f803f80;
+  constexpr std::uint64_t kMagnitude = 0x3c803c803c803c80;   // 1/64
+  constexpr std::uint64_t kRandomBits = 0x807f807f807f807f;  // sign and fraction
+  for (std::size_t done = 0; done < out.size();) {
+    std::uint64_t word = kOnes;
+    if (matrix) {
+      word = (offset + done) / sizeof word * 0x9e3779b97f4a7c15;
+      word = (word ^ word >> 30) * 0xbf58476d1ce4e5b9;
+      word = (word ^ word >> 27) * 0x94d049bb133111eb;
+      word = ((word ^ word >> 31) & kRandomBits) | kMagnitude;
+    }
+    const std::size_t skip = (offset + done) % sizeof word;
+    const std::size_t count = std::min(sizeof word - skip, out.size() - done);
+    std::memcpy(out.data() + done, reinterpret_cast<const std::byte*>(&word) + skip, count);
+    done += count;
+  }
+}
+
 }  // namespace
 
 Checkpoint Checkpoint::open(const fs::path& folder) {
@@ -211,6 +235,20 @@ Checkpoint Checkpoint::open(std::string_view name, std::span<const MemoryFile> f
   checkpoint.name_ = name;
   checkpoint.memory_files_.assign(files.begin(), files.end());
   checkpoint.load();
+  return checkpoint;
+}
+
+Checkpoint Checkpoint::synthetic(std::string_view name, std::string_view config) {
+  Checkpoint checkpoint;
+  checkpoint.name_ = name;
+  checkpoint.config_ = parse_model_config(config, checkpoint.display_name("config.json"));
+  std::uint64_t offset = 0;
+  for (Expected& expected : expected_tensors(checkpoint.config_)) {
+    TensorInfo tensor{std::move(expected.name), Dtype::bfloat16, std::move(expected.shape), 0, offset};
+    offset += tensor.bytes();
+    checkpoint.tensors_.push_back(std::move(tensor));
+  }
+  checkpoint.index_tensors();
   return checkpoint;
 }
 
@@ -282,6 +320,10 @@ void Checkpoint::load() {
     throw_error(ErrorCode::not_found, "{}: there is neither {} nor {}", name_, kSingleFile, kIndexFile);
   }
   tensors_ = resolve(config_, std::move(stored), weight_files_, name_);
+  index_tensors();
+}
+
+void Checkpoint::index_tensors() {
   by_name_.resize(tensors_.size());
   std::iota(by_name_.begin(), by_name_.end(), 0u);
   std::sort(by_name_.begin(), by_name_.end(),
@@ -308,8 +350,12 @@ void Checkpoint::read(const TensorInfo& tensor, std::int64_t row_begin, std::int
     throw_error(ErrorCode::invalid_argument, "{}: rows {} to {} do not fit the tensor of {} rows or the {} bytes given",
                 tensor.name, row_begin, row_end, tensor.rows(), out.size());
   }
-  weight_files_[static_cast<std::size_t>(tensor.file)].read(
-      tensor.offset + static_cast<std::uint64_t>(row_begin) * tensor.row_bytes(), out);
+  const std::uint64_t offset = tensor.offset + static_cast<std::uint64_t>(row_begin) * tensor.row_bytes();
+  if (weight_files_.empty()) {
+    make_elements(tensor.shape.size() == 2, offset, out);
+  } else {
+    weight_files_[static_cast<std::size_t>(tensor.file)].read(offset, out);
+  }
 }
 
 std::uint64_t Checkpoint::weight_bytes() const {

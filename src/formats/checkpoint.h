@@ -45,6 +45,11 @@ class Checkpoint {
   // Files in memory, which must outlive the checkpoint; `name` stands before file names in messages.
   static Checkpoint open(std::string_view name, std::span<const MemoryFile> files);
 
+  // The tensors of the model that `config`, the text of a config.json, describes, in bfloat16, with made-up values of
+  // ordinary size: for measurements. Nothing is stored; read() computes the values of a place, always the same ones.
+  // Throws what parse_model_config throws.
+  static Checkpoint synthetic(std::string_view name, std::string_view config);
+
   const ModelConfig& config() const { return config_; }
   const GenerationConfig& generation_config() const { return generation_config_; }  // empty when there is no such file
 
@@ -73,6 +78,7 @@ class Checkpoint {
  private:
   Checkpoint() = default;
   void load();
+  void index_tensors();  // fills by_name_
   std::optional<ByteSource> find_file(std::string_view name) const;
 
   std::string name_;
@@ -80,7 +86,7 @@ class Checkpoint {
   std::vector<MemoryFile> memory_files_;         // of one in memory
   ModelConfig config_;
   GenerationConfig generation_config_;
-  std::vector<ByteSource> weight_files_;
+  std::vector<ByteSource> weight_files_;  // none of a synthetic one
   std::vector<TensorInfo> tensors_;
   std::vector<std::uint32_t> by_name_;  // indices into tensors_, ordered by name
   std::vector<std::string> warnings_;

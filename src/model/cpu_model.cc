@@ -3,11 +3,14 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cstring>
 #include <string>
 #include <utility>
 
 #include "core/error.h"
 #include "core/float_environment.h"
+#include "core/memory_bandwidth.h"
+#include "core/random.h"
 
 namespace sparkx {
 namespace {
@@ -31,6 +34,16 @@ auto& find(Sequences& sequences, SequenceId sequence) {
   return found->second;
 }
 
+// What a projection has to read, and to multiply for one token.
+StepWork work_of(const Linear& linear) {
+  const kernels::PanelMatrix& matrix = linear.matrix;
+  return {static_cast<double>(matrix.panel_count()) * static_cast<double>(matrix.panel_bytes),
+          static_cast<double>(matrix.rows) * static_cast<double>(matrix.columns)};
+}
+
+// Bandwidth is measured on as many bytes at least, more than caches have.
+constexpr std::size_t kBandwidthBytes = std::size_t{512} << 20;
+
 }  // namespace
 
 KvLayout kv_layout(const ModelConfig& config, kernels::KvKind kind) {
@@ -48,9 +61,10 @@ KvLayout kv_layout(const ModelConfig& config, kernels::KvKind kind) {
 CpuModel::CpuModel(CpuModelParts parts)
     : config_(std::move(parts.config)),
       weights_(std::move(parts.weights)),
+      kernels_(*parts.kernels),
       threads_(std::move(parts.threads)),
       cache_(kv_layout(config_, parts.kv_kind), parts.kv_limit_bytes),
-      transformer_(config_, weights_, *parts.kernels, *threads_) {
+      transformer_(config_, weights_, kernels_, *threads_) {
   info_.vocab_size = config_.vocab_size;
   info_.max_position_embeddings = config_.max_position_embeddings;
   info_.context = parts.context;
@@ -59,8 +73,7 @@ CpuModel::CpuModel(CpuModelParts parts)
   info_.weights = weights_.kinds;
   info_.activations = weights_.activations;
   info_.kv = parts.kv_kind == kernels::KvKind::float32 ? "float32" : "bfloat16";
-  info_.device =
-      fmt::format("cpu: {}, {} thread{}", parts.kernels->name, threads_->size(), threads_->size() == 1 ? "" : "s");
+  info_.device = fmt::format("cpu: {}, {} thread{}", kernels_.name, threads_->size(), threads_->size() == 1 ? "" : "s");
 }
 
 SequenceId CpuModel::create_sequence() {
@@ -82,6 +95,121 @@ std::int64_t CpuModel::length(SequenceId sequence) const {
 std::int64_t CpuModel::truncate(SequenceId sequence, std::int64_t length) {
   if (length < 0) throw_error(ErrorCode::invalid_argument, "a sequence cannot be shortened to {} positions", length);
   return cache_.truncate(find(sequences_, sequence).kv, length);
+}
+
+SequenceId CpuModel::create_synthetic_sequence(std::int64_t length) {
+  if (length < 0 || length > info_.context) {
+    throw_error(ErrorCode::invalid_argument, "a sequence of {} positions: the context has {}", length, info_.context);
+  }
+  const SequenceId id = create_sequence();
+  KvSequence& sequence = find(sequences_, id).kv;
+  if (!cache_.reserve(sequence, length, kPassTokens)) {
+    free_sequence(id);
+    throw_error(ErrorCode::out_of_memory, "the KV cache has no room for a sequence of {} positions", length);
+  }
+  for (std::int64_t left = length; left > 0; left -= std::min(left, kPassTokens)) {
+    cache_.place(sequence, std::min(left, kPassTokens));
+    cache_.commit(sequence, std::min(left, kPassTokens));
+  }
+  cache_.finish(sequence);
+  fill(sequence);
+  return id;
+}
+
+// Writes the same made-up positions into every block of a sequence.
+void CpuModel::fill(const KvSequence& sequence) {
+  const KvLayout& layout = cache_.layout();
+  const auto kind = static_cast<int>(layout.kind);
+  const std::size_t bytes = kernels::kv_block_bytes(layout.kind, layout.head_dim);
+  AlignedBuffer<std::byte> keys(bytes), values(bytes);
+  AlignedBuffer<float> head(static_cast<std::size_t>(layout.head_dim) + kernels::kLanes);
+  std::uint64_t drawn = 0;
+  const auto draw = [&] {
+    for (int channel = 0; channel < layout.head_dim; ++channel) {
+      head[channel] = static_cast<float>(random_unit(0, drawn++)) - 0.5f;
+    }
+    return head.data();
+  };
+  for (int slot = 0; slot < kernels::kBlockPositions; ++slot) {
+    kernels_.store_key[kind](keys.data(), slot, draw(), layout.head_dim);
+    kernels_.store_value[kind](values.data(), slot, draw(), layout.head_dim);
+  }
+  const auto fill_pool = [&](LayerType type, std::span<const BlockId> blocks, int layers) {
+    threads_->parallel_for(static_cast<std::int64_t>(blocks.size()), 1, [&](std::int64_t i, std::int64_t, int) {
+      if (blocks[i] == kNoBlock) return;
+      for (int layer = 0; layer < layers; ++layer) {
+        for (int kv_head = 0; kv_head < layout.kv_heads; ++kv_head) {
+          std::memcpy(cache_.keys(type, blocks[i], layer, kv_head), keys.data(), bytes);
+          std::memcpy(cache_.values(type, blocks[i], layer, kv_head), values.data(), bytes);
+        }
+      }
+    });
+  };
+  fill_pool(LayerType::full_attention, sequence.full, layout.full_layers);
+  fill_pool(LayerType::sliding_attention, sequence.sliding, layout.sliding_layers);
+}
+
+StepWork CpuModel::work(std::span<const StepItem> items) const {
+  StepWork layers;  // of one token in all layers, without attention
+  for (const LayerWeights& layer : weights_.layers) {
+    for (const Linear* linear :
+         {&layer.q_k_v_proj, &layer.g_proj, &layer.out_proj, &layer.gate_proj, &layer.up_proj, &layer.down_proj}) {
+      layers.bytes += work_of(*linear).bytes;
+      layers.multiply_adds += work_of(*linear).multiply_adds;
+    }
+  }
+  const StepWork head = work_of(weights_.lm_head);
+  const KvLayout& layout = cache_.layout();
+  const double position_bytes = 2.0 * static_cast<double>(kernels::kv_block_bytes(layout.kind, layout.head_dim)) *
+                                layout.kv_heads / kernels::kBlockPositions;
+  const double pair_multiply_adds = 2.0 * static_cast<double>(config_.attention_width());
+
+  StepWork work;
+  std::int64_t room = 0;        // in the pass
+  bool logits_in_pass = false;  // some are wanted of it
+  for (const StepItem& item : items) {
+    const auto tokens = static_cast<std::int64_t>(item.tokens.size());
+    const std::int64_t first_logits = tokens - wanted_positions(item);
+    const std::int64_t length = find(sequences_, item.sequence).kv.length;
+    for (std::int64_t done = 0; done < tokens;) {
+      if (room == 0) {
+        room = kPassTokens;
+        logits_in_pass = false;
+        work.bytes += layers.bytes;
+      }
+      const std::int64_t count = std::min(room, tokens - done);
+      const std::int64_t begin = length + done;
+      done += count;
+      room -= count;
+      work.multiply_adds += static_cast<double>(count) * layers.multiply_adds;
+      work.bytes += position_bytes * layout.full_layers * static_cast<double>(begin + count);
+      if (layout.sliding_layers > 0) {
+        work.bytes += position_bytes * layout.sliding_layers *
+                      static_cast<double>(std::min(begin + count, count + layout.window - 1));
+      }
+      for (std::int64_t position = begin; position < begin + count; ++position) {
+        const auto seen = static_cast<double>(position + 1);
+        const double seen_in_window = std::min(seen, static_cast<double>(layout.window));
+        work.multiply_adds += pair_multiply_adds * (layout.full_layers * seen + layout.sliding_layers * seen_in_window);
+      }
+      if (done <= first_logits) continue;
+      work.multiply_adds += static_cast<double>(std::min(count, done - first_logits)) * head.multiply_adds;
+      if (!logits_in_pass) work.bytes += head.bytes;
+      logits_in_pass = true;
+    }
+  }
+  return work;
+}
+
+double CpuModel::read_bandwidth() {
+  if (weights_.storage.size() >= kBandwidthBytes) return sparkx::read_bandwidth(*threads_, weights_.storage.span());
+  try {
+    AlignedBuffer<std::byte> buffer(kBandwidthBytes);
+    std::fill(buffer.begin(), buffer.end(), std::byte{1});  // pages that nobody has written are all one
+    return sparkx::read_bandwidth(*threads_, buffer.span());
+  } catch (const Error&) {
+    return 0;
+  }
 }
 
 std::span<const StepOutput> CpuModel::step(std::span<const StepItem> items) {

@@ -40,6 +40,9 @@ class CpuModel final : public Model {
   std::int64_t length(SequenceId sequence) const override;
   std::span<const StepOutput> step(std::span<const StepItem> items) override;
   std::int64_t truncate(SequenceId sequence, std::int64_t length) override;
+  SequenceId create_synthetic_sequence(std::int64_t length) override;
+  StepWork work(std::span<const StepItem> items) const override;
+  double read_bandwidth() override;
 
   const KvCache& cache() const { return cache_; }
 
@@ -61,9 +64,11 @@ class CpuModel final : public Model {
   void check_tokens(std::size_t item, const StepItem& step_item);
   void make_room_for_logits(std::span<const StepItem> items);
   void run_passes();
+  void fill(const KvSequence& sequence);
 
   ModelConfig config_;
   PackedWeights weights_;
+  const kernels::KernelTable& kernels_;
   std::unique_ptr<ThreadPool> threads_;
   KvCache cache_;
   Transformer transformer_;

@@ -41,9 +41,10 @@ std::int64_t choose_context(const MemoryNeed& need, std::optional<std::int64_t> 
   if (wanted && (*wanted < 1 || *wanted > most)) {
     throw_error(ErrorCode::invalid_argument, "a context of {} positions: this model can have 1 to {}", *wanted, most);
   }
+  const auto sequences = static_cast<std::size_t>(need.sequences);
   auto fits = [&](std::int64_t context) {
     std::size_t fixed = need.weight_bytes + need.buffer_bytes;
-    return fixed <= need.available_bytes && kv_bytes(context) <= need.available_bytes - fixed;
+    return fixed <= need.available_bytes && kv_bytes(context) <= (need.available_bytes - fixed) / sequences;
   };
   // The largest context that fits, 0 for none.
   std::int64_t largest = 0;
@@ -59,12 +60,14 @@ std::int64_t choose_context(const MemoryNeed& need, std::optional<std::int64_t> 
   std::int64_t least = wanted.value_or(std::min(most, kLeastDefaultContext));
   if (largest >= least) return wanted.value_or(std::min({most, kDefaultContext, largest}));
 
-  std::size_t kv = kv_bytes(least);
-  std::string message = fmt::format(
-      "not enough memory: {} for the weights, {} for buffers and {} for the KV cache of {} positions make {}, but {} "
-      "are free",
-      human(need.weight_bytes), human(need.buffer_bytes), human(kv), least,
-      human(need.weight_bytes + need.buffer_bytes + kv), human(need.available_bytes));
+  std::size_t kv = sequences * kv_bytes(least);
+  std::string caches = need.sequences == 1
+                           ? fmt::format("the KV cache of {} positions", least)
+                           : fmt::format("the KV caches of {} sequences of {} positions", sequences, least);
+  std::string message =
+      fmt::format("not enough memory: {} for the weights, {} for buffers and {} for {} make {}, but {} are free",
+                  human(need.weight_bytes), human(need.buffer_bytes), human(kv), caches,
+                  human(need.weight_bytes + need.buffer_bytes + kv), human(need.available_bytes));
   if (largest > 0) message += fmt::format("; a context of {} (--ctx) would fit", largest);
   throw Error(ErrorCode::out_of_memory, message);
 }
@@ -78,6 +81,7 @@ std::unique_ptr<Model> load_model(const Checkpoint& checkpoint, LoadOptions opti
   KvLayout layout = kv_layout(config, kv_kind);
 
   MemoryNeed need{};
+  need.sequences = options.sequences;
   const PackedWeights plan = plan_weights(checkpoint, options.weights);
   need.weight_bytes = plan.bytes;
   need.buffer_bytes = Transformer::buffer_bytes(config, plan, threads->size());

@@ -21,6 +21,7 @@ struct LoadOptions {
   WeightOptions weights;
   std::optional<kernels::KvKind> kv_kind;         // absent: float32 when dtype or activations are, else bfloat16
   std::optional<std::int64_t> context;            // absent: the least of the model's, what fits, and kDefaultContext
+  std::int64_t sequences = 1;                     // of the context that must fit into memory together
   int threads = 0;                                // 0: default_thread_count()
   const kernels::KernelTable* kernels = nullptr;  // null: kernels::kernel_table()
   std::optional<std::size_t> available_bytes;     // absent: what the system has free
@@ -38,6 +39,7 @@ struct MemoryNeed {
   std::size_t weight_bytes;
   std::size_t buffer_bytes;
   std::size_t available_bytes;
+  std::int64_t sequences = 1;  // of the context that are to fit together
 };
 
 // The context for this need: `wanted` when it is given, else the least of `most`, kDefaultContext and what fits.

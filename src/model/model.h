@@ -20,6 +20,13 @@ struct StepItem {
   LogitsWanted logits = LogitsWanted::last;
 };
 
+// What a step has to do at the least: bytes to read of the weights, once for each pass over them, and of the keys and
+// values that its tokens see, and multiplications with addition.
+struct StepWork {
+  double bytes = 0;
+  double multiply_adds = 0;
+};
+
 class Model {
  public:
   virtual ~Model() = default;
@@ -40,6 +47,17 @@ class Model {
   // Shortens a sequence to at most `length` positions and returns what it could keep: less than asked when keys that
   // the sliding window needs are gone; the caller then steps the missing tokens again.
   virtual std::int64_t truncate(SequenceId sequence, std::int64_t length) = 0;
+
+  // For measurements.
+
+  // A sequence that already has `length` positions, their keys and values made up without computing. Throws
+  // Error{invalid_argument} for a length outside the context, Error{out_of_memory}.
+  virtual SequenceId create_synthetic_sequence(std::int64_t length) = 0;
+  // Of a step that these items would make now.
+  virtual StepWork work(std::span<const StepItem> items) const = 0;
+  // Bytes a second that can be read from memory with the threads and the kind of memory that steps use; 0 where there
+  // is not enough of it to measure.
+  virtual double read_bandwidth() = 0;
 };
 
 }  // namespace sparkx

@@ -68,12 +68,29 @@ class ScriptedModel : public Model {
     return kept;
   }
 
+  // Its positions are token 0.
+  SequenceId create_synthetic_sequence(std::int64_t length) override {
+    sequences_[next_].resize(static_cast<std::size_t>(length));
+    return next_++;
+  }
+  // A byte for each position before the step, a multiplication for each token.
+  StepWork work(std::span<const StepItem> items) const override {
+    StepWork work;
+    for (const StepItem& item : items) {
+      work.bytes += static_cast<double>(length(item.sequence));
+      work.multiply_adds += static_cast<double>(item.tokens.size());
+    }
+    return work;
+  }
+  double read_bandwidth() override { return bandwidth; }
+
   const std::vector<TokenId>& tokens_of(SequenceId sequence) const { return sequences_.at(sequence); }
   std::size_t sequence_count() const { return sequences_.size(); }
 
   std::vector<std::size_t> steps;      // tokens of each step so far
   std::optional<std::size_t> fail_at;  // a sequence that would be longer gets out_of_memory
   std::int64_t truncation_grain = 1;
+  double bandwidth = 1e9;
 
  private:
   void append_logits(std::vector<float>& logits, std::span<const TokenId> tokens) {
