@@ -15,7 +15,7 @@ struct BenchmarkOptions {
   std::vector<std::int64_t> batches = {1};          // sequences that are stepped together
   int repeat = 5;                                   // measurements of each, after a short warm-up
   // Told between steps how many of how many measurements are done; false cancels.
-  std::function<bool(std::int64_t done, std::int64_t total)> progress;
+  std::function<bool(std::int64_t done, std::int64_t total)> progress = {};
 };
 
 // Positions that a sequence has at most, for ModelOptions::context, and sequences at most, for ModelOptions::sequences.

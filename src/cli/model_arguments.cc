@@ -86,7 +86,7 @@ LanguageModel load_model(const ModelArguments& arguments, ModelOptions options, 
   options.dtype = arguments.dtype;
   options.quantize = arguments.quantize;
   options.group_size = arguments.group_size.value_or(options.group_size);
-  options.head_quantize = arguments.head_quantize.value_or(options.head_quantize);
+  options.head_quantize = arguments.head_quantize;
   options.activations = arguments.activations;
   if (arguments.kv_dtype) options.kv_dtype = *arguments.kv_dtype;
   options.threads = arguments.threads;

@@ -16,7 +16,7 @@ struct ModelArguments {
   std::string dtype = "auto";
   std::string quantize = "none";
   std::optional<int> group_size;
-  std::optional<bool> head_quantize;
+  bool head_quantize = true;
   std::string activations = "int8";
   std::optional<std::string> kv_dtype;
   std::string device = "cpu";
