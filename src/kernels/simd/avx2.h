@@ -14,8 +14,8 @@ namespace {
 
 constexpr int kTokenTile = 4;       // tokens of a register tile of dot
 constexpr int kTileVectors = 4;     // accumulators of a register tile
-constexpr int kCodeTokens = 3;      // tokens of a register tile of dot_codes
-constexpr int kCodeVectors = 3;     // accumulators of that tile
+constexpr int kCodeTokens = 6;      // tokens of a register tile of dot_codes
+constexpr int kCodeVectors = 6;     // accumulators of that tile
 constexpr int kValueRows = 4;       // rows of a tile of attention's sum over values
 constexpr int kChannelVectors = 1;  // vectors of channels of that tile
 
