@@ -1,6 +1,6 @@
-// The parser is RapidJSON's SAX reader; values, limits, duplicate keys and messages are here, and so is what that
-// reader does not do: it stops at a NUL byte, accepts an escaped low surrogate that stands alone, and refuses numbers
-// beyond a double even when it only passes on their text.
+// The parser is RapidJSON's SAX reader, which works in a copy of the text and undoes the escapes there; values, limits,
+// duplicate keys and messages are here, and so is what that reader does not do: it stops at a NUL byte, accepts an
+// escaped low surrogate that stands alone, and refuses numbers beyond a double even when it only passes on their text.
 #include "core/json.h"
 
 #include <rapidjson/error/error.h>
@@ -14,42 +14,7 @@
 #include <system_error>
 
 #include "core/error.h"
-
-namespace sparkx::json {
-namespace {
-
-// RapidJSON's input stream concept over a string_view. A NUL marks the end (the text itself has none, see parse()).
-class TextStream {
- public:
-  using Ch = char;
-
-  explicit TextStream(std::string_view text)
-      : begin_(text.data()), position_(text.data()), end_(text.data() + text.size()) {}
-  Ch Peek() const { return position_ == end_ ? '\0' : *position_; }
-  Ch Take() { return position_ == end_ ? '\0' : *position_++; }
-  std::size_t Tell() const { return static_cast<std::size_t>(position_ - begin_); }
-
-  // Only for parsing in place, which is never asked for.
-  Ch* PutBegin() { return nullptr; }
-  void Put(Ch) {}
-  void Flush() {}
-  std::size_t PutEnd(Ch*) { return 0; }
-
- private:
-  const char* begin_;
-  const char* position_;
-  const char* end_;
-};
-
-}  // namespace
-}  // namespace sparkx::json
-
-template <>
-struct rapidjson::StreamTraits<sparkx::json::TextStream> {
-  enum {
-    copyOptimization = 1
-  };  // tokens are read from a copy in registers: within a handler call, Tell() is a token's start
-};
+#include "core/unicode.h"
 
 namespace sparkx::json {
 namespace {
@@ -128,40 +93,55 @@ std::vector<Stretch> mask_large_numbers(std::string& text) {
 }
 
 // Receives RapidJSON's events and builds the value. Finished values wait on one stack until their container closes.
+// While a receiver has a container, its parts go there instead.
 class Builder {
  public:
-  Builder(const TextStream& stream, std::string_view text, std::string_view what, const ParseOptions& options,
-          const std::vector<Stretch>& masked)
+  // Within a handler call stream.Tell() is a token's start: the reader takes tokens from a copy of the stream's state.
+  Builder(rapidjson::InsituStringStream& stream, std::string_view text, std::string_view what,
+          const ParseOptions& options, const std::vector<Stretch>& masked)
       : stream_(stream), text_(text), what_(what), options_(options), masked_(masked) {}
 
   Value take() { return std::move(values_.front()); }
 
-  bool Null() { return add(Value()); }
-  bool Bool(bool value) { return add(Value(value)); }
+  bool Null() { return receiver_ ? hand_over(Part::null, {}) : add(Value()); }
+  bool Bool(bool value) { return receiver_ ? hand_over(Part::boolean, value ? "true" : "false") : add(Value(value)); }
   bool RawNumber(const char*, rapidjson::SizeType length, bool) {
     Stretch number{stream_.Tell(), length};
     if (next_masked_ < masked_.size() && masked_[next_masked_].offset == number.offset)
       number = masked_[next_masked_++];
-    return add(Value(Number{std::string(text_.substr(number.offset, number.length))}));
+    const std::string_view digits = text_.substr(number.offset, number.length);
+    return receiver_ ? hand_over(Part::number, digits) : add(Value(Number{std::string(digits)}));
   }
-  bool String(const char* data, rapidjson::SizeType length, bool) { return add(Value(checked_string(data, length))); }
+  bool String(const char* data, rapidjson::SizeType length, bool) {
+    const std::string_view text = checked_string(data, length);
+    return receiver_ ? hand_over(Part::string, text) : add(Value(text));
+  }
   bool Key(const char* data, rapidjson::SizeType length, bool) {
-    keys_.push_back(checked_string(data, length));
+    const std::string_view text = checked_string(data, length);
+    if (receiver_) return hand_over(Part::key, text);
+    keys_.emplace_back(text);
     key_offsets_.push_back(stream_.Tell());
     return true;
   }
-  bool StartArray() { return enter(); }
-  bool StartObject() { return enter(); }
+  bool StartArray() {
+    enter(Part::array_begin);
+    return true;
+  }
+  bool StartObject() {
+    if (enter(Part::object_begin)) first_keys_.push_back(keys_.size());
+    return true;
+  }
   bool EndArray(rapidjson::SizeType count) {
+    if (!leave(Part::array_end)) return true;
     const auto first = values_.end() - static_cast<std::ptrdiff_t>(count);
     Array array(std::make_move_iterator(first), std::make_move_iterator(values_.end()));
     values_.erase(first, values_.end());
-    --depth_;
     return add(Value(std::move(array)));
   }
   bool EndObject(rapidjson::SizeType count) {
+    if (!leave(Part::object_end)) return true;
     const std::size_t first_value = values_.size() - count;
-    const std::size_t first_key = keys_.size() - count;
+    const std::size_t first_key = first_keys_.back();
     const std::vector<bool> dropped = resolve_duplicates(first_key, first_value, count);
     Object object;
     object.reserve(count);
@@ -172,7 +152,7 @@ class Builder {
     keys_.resize(first_key);
     key_offsets_.resize(first_key);
     values_.resize(first_value);
-    --depth_;
+    first_keys_.pop_back();
     return add(Value(std::move(object)));
   }
 
@@ -189,16 +169,54 @@ class Builder {
     return true;
   }
 
-  bool enter() {
-    if (++depth_ > options_.max_depth) {
-      throw_at(what_, text_, stream_.Tell(), fmt::format("nested deeper than {} levels", options_.max_depth));
-    }
+  bool hand_over(Part part, std::string_view text) {
+    (*receiver_)(part, text);
     return true;
   }
 
-  // The reader has checked the UTF-8 of the text, but lets \udc00 without its other half through as bytes ED B0 80.
-  std::string checked_string(const char* data, std::size_t length) {
-    std::string text(data, length);
+  // False when the container goes to a receiver.
+  bool enter(Part part) {
+    if (++depth_ > options_.max_depth) {
+      throw_at(what_, text_, stream_.Tell(), fmt::format("nested deeper than {} levels", options_.max_depth));
+    }
+    if (!receiver_) {
+      receiver_ = receiver_here();
+      if (!receiver_) return true;
+      hand_over(Part::start, {});
+    }
+    ++streamed_depth_;
+    return !hand_over(part, {});
+  }
+
+  bool leave(Part part) {
+    --depth_;
+    if (!receiver_) return true;
+    hand_over(part, {});
+    if (--streamed_depth_ == 0) {
+      receiver_ = nullptr;
+      add(part == Part::array_end ? Value(Array()) : Value(Object()));
+    }
+    return false;
+  }
+
+  // Of the container that begins.
+  const PartReceiver* receiver_here() const {
+    for (const Streamed& streamed : options_.streamed) {
+      const std::size_t length = streamed.path.size();
+      if (length != depth_ - 1 || length != first_keys_.size()) continue;
+      bool equal = true;
+      for (std::size_t i = 0; i < length && equal; ++i) {
+        const std::size_t last_key = (i + 1 < length ? first_keys_[i + 1] : keys_.size()) - 1;
+        equal = keys_[last_key] == streamed.path[i];
+      }
+      if (equal) return &streamed.receiver;
+    }
+    return nullptr;
+  }
+
+  // The text is UTF-8, but the reader lets \udc00 without its other half through as bytes ED B0 80.
+  std::string_view checked_string(const char* data, std::size_t length) const {
+    const std::string_view text(data, length);
     for (std::size_t i = text.find('\xED'); i != text.npos; i = text.find('\xED', i + 1)) {
       if (static_cast<unsigned char>(text[i + 1]) >= 0xA0) {
         throw_at(what_, text_, stream_.Tell(),
@@ -243,7 +261,7 @@ class Builder {
     return dropped;
   }
 
-  const TextStream& stream_;
+  rapidjson::InsituStringStream& stream_;
   std::string_view text_;
   std::string_view what_;
   const ParseOptions& options_;
@@ -253,7 +271,10 @@ class Builder {
   std::vector<Value> values_;
   std::vector<std::string> keys_;         // of all open objects
   std::vector<std::size_t> key_offsets_;  // where they stand in the text
-  std::vector<std::uint64_t> hashes_;     // scratch of resolve_duplicates: 32 bits of hash, 32 bits of index
+  std::vector<std::size_t> first_keys_;   // of each open object, in keys_
+  const PartReceiver* receiver_ = nullptr;
+  std::size_t streamed_depth_ = 0;     // open containers that go to the receiver
+  std::vector<std::uint64_t> hashes_;  // scratch of resolve_duplicates: 32 bits of hash, 32 bits of index
 };
 
 const char* message_for(rapidjson::ParseErrorCode code, std::string_view text, std::size_t offset) {
@@ -409,21 +430,25 @@ Value parse(std::string_view text, std::string_view what, const ParseOptions& op
   }
   if (const std::size_t nul = text.find('\0'); nul != text.npos) throw_at(what, text, nul, "a NUL byte");
 
+  // Text that is known to be UTF-8 is not looked at again.
   constexpr unsigned kFlags =
-      rapidjson::kParseIterativeFlag | rapidjson::kParseNumbersAsStringsFlag | rapidjson::kParseValidateEncodingFlag;
-  std::string masked_text;
+      rapidjson::kParseIterativeFlag | rapidjson::kParseNumbersAsStringsFlag | rapidjson::kParseInsituFlag;
+  const bool valid = is_valid_utf8(text);
+  std::string copy(text);
   std::vector<Stretch> masked;
-  for (std::string_view source = text;; source = masked_text) {
-    TextStream stream(source);
+  for (bool again = false;; again = true) {
+    rapidjson::InsituStringStream stream(copy.data());
     Builder builder(stream, text, what, options, masked);
     rapidjson::Reader reader;
-    const rapidjson::ParseResult result = reader.Parse<kFlags>(stream, builder);
+    const rapidjson::ParseResult result =
+        valid ? reader.Parse<kFlags>(stream, builder)
+              : reader.Parse<kFlags | rapidjson::kParseValidateEncodingFlag>(stream, builder);
     if (!result.IsError()) return builder.take();
-    if (result.Code() != rapidjson::kParseErrorNumberTooBig || !masked_text.empty()) {
+    if (result.Code() != rapidjson::kParseErrorNumberTooBig || again) {
       throw_at(what, text, result.Offset(), message_for(result.Code(), text, result.Offset()));
     }
-    masked_text = text;
-    masked = mask_large_numbers(masked_text);
+    copy = text;
+    masked = mask_large_numbers(copy);
   }
 }
 

@@ -8,7 +8,9 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -73,10 +75,25 @@ class Value {
   std::variant<std::monostate, bool, Number, std::string, Array, Object> data_;
 };
 
+enum class Part { start, null, boolean, number, string, key, array_begin, array_end, object_begin, object_end };
+
+// Gets `start` and then the parts of a container in the order of the text: a string or key with its text, a number as
+// it is spelled, "true" or "false". The text is there during the call only. With another `start` the container is read
+// anew: nothing before it counts.
+using PartReceiver = std::function<void(Part part, std::string_view text)>;
+
+// A container that is too large to become a value: it stays empty, and its parts, from its begin to its end, go to the
+// receiver. Repeated keys in it are the receiver's matter.
+struct Streamed {
+  std::vector<std::string_view> path;  // the keys that lead to it
+  PartReceiver receiver;
+};
+
 struct ParseOptions {
   std::size_t max_depth = 128;  // containers inside each other; values are destroyed and printed recursively
   std::size_t max_bytes = std::size_t{256} << 20;  // of text; the values take up to 20 times as much
   bool refuse_duplicate_keys = true;               // else the last one wins, at the place of the first
+  std::span<const Streamed> streamed = {};
 };
 
 // Parses exactly one JSON document (RFC 8259, UTF-8). Throws Error{corrupt}; `what` names the document in the message,

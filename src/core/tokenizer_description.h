@@ -85,7 +85,8 @@ struct TokenizerDescription {
   std::vector<std::string> warnings;  // what the file says that sparkx, like transformers, leaves aside
 };
 
-// Finds tokens by their text. Refers to the strings it was made from: they must outlive it and stay where they are.
+// Finds tokens by their text. Refers to the vector it was made from, which must outlive it and stay where it is; more
+// tokens may join those that it knows.
 class TokenIndex {
  public:
   TokenIndex() = default;
@@ -95,8 +96,13 @@ class TokenIndex {
   std::optional<TokenId> find(std::string_view text) const;
 
  private:
+  struct Slot {
+    TokenId id = -1;        // -1: free
+    std::uint32_t tag = 0;  // the upper half of the hash, which spares most looks at other tokens
+  };
+
   const std::vector<std::string>* tokens_ = nullptr;
-  std::vector<TokenId> slots_;  // open addressing; -1 is free
+  std::vector<Slot> slots_;  // open addressing
 };
 
 }  // namespace sparkx

@@ -10,6 +10,7 @@
 #include "core/json.h"
 #include "core/printable.h"
 #include "core/unicode.h"
+#include "text/vocabulary_reader.h"
 
 namespace sparkx {
 namespace {
@@ -29,7 +30,11 @@ class Reader {
  public:
   explicit Reader(std::string_view what) : what_(what) { out_.source = what; }
 
-  TokenizerDescription read(json::Value root) {
+  TokenizerDescription read(std::string_view text) {
+    const json::Streamed tables[] = {
+        {{"model", "vocab"}, [this](json::Part part, std::string_view t) { vocabulary_.take(part, t); }},
+        {{"model", "merges"}, [this](json::Part part, std::string_view t) { merges_.take(part, t); }}};
+    const json::Value root = json::parse(text, what_, {.streamed = tables});
     expect_object(root, "the document");
     only_keys(root, "the document",
               {"version", "truncation", "padding", "added_tokens", "normalizer", "pre_tokenizer", "post_processor",
@@ -49,7 +54,7 @@ class Reader {
       unsupported("pre_tokenizer", "does not end with ByteLevel");
     }
     read_byte_level(member(root, "", "decoder"), "decoder");
-    read_model(*find_mutable(root, "model"));
+    read_model(member(root, "", "model"));
     if (const json::Value* added = root.find("added_tokens")) read_added_tokens(*added);
     if (const json::Value* post = root.find("post_processor"); post && !post->is_null()) {
       read_post_processor(*post, "post_processor");
@@ -89,13 +94,6 @@ class Reader {
     const json::Value* value = object.find(key);
     if (!value || value->is_null()) corrupt(join(field, key), "is missing");
     return *value;
-  }
-
-  json::Value* find_mutable(json::Value& object, std::string_view key) const {
-    for (json::Member& member : object.as_object()) {
-      if (member.first == key) return &member.second;
-    }
-    corrupt(key, "is missing");
   }
 
   const std::string& string_member(const json::Value& object, std::string_view field, std::string_view key) const {
@@ -282,7 +280,7 @@ class Reader {
     if (texts != 1) corrupt(join(field, "single"), "has the text {} times; expected once", texts);
   }
 
-  void read_model(json::Value& model) {
+  void read_model(const json::Value& model) {
     expect_object(model, "model");
     if (const std::string& type = string_member(model, "model", "type"); type != "BPE") {
       unsupported("model", "{} is not supported", printable(type));
@@ -304,25 +302,26 @@ class Reader {
     out_.fuse_unknown = bool_member(model, "model", "fuse_unk", false);
     out_.ignore_merges = bool_member(model, "model", "ignore_merges", false);
 
-    read_vocabulary(*find_mutable(model, "vocab"));
-    const TokenIndex index(out_.tokens, what_);
+    expect_object(member(model, "model", "vocab"), "model.vocab");
+    read_vocabulary();
     if (const json::Value* unknown = model.find("unk_token"); unknown && !unknown->is_null()) {
       const std::string& text = string_member(model, "model", "unk_token");
-      out_.unknown = index.find(text);
+      out_.unknown = index_.find(text);
       if (!out_.unknown) corrupt("model.unk_token", "{} is not in the vocabulary", in_quotes(text));
     }
-    read_merges(member(model, "model", "merges"), index);
+    array_member(model, "model", "merges");
+    read_merges();
   }
 
-  void read_vocabulary(json::Value& vocabulary) {
-    expect_object(vocabulary, "model.vocab");
-    json::Object& entries = vocabulary.as_object();
-    vocabulary_size_ = entries.size();
-    for (json::Member& entry : entries) {
-      const std::int64_t id = integer(entry.second, "model.vocab");
-      if (entry.first.empty()) corrupt("model.vocab", "gives id {} to an empty token", id);
-      place_token(id, std::move(entry.first), "model.vocab");
+  void read_vocabulary() {
+    if (vocabulary_.wrong()) corrupt("model.vocab", "is {}; expected an id", *vocabulary_.wrong());
+    vocabulary_size_ = vocabulary_.entries().size();
+    out_.tokens.reserve(vocabulary_size_);
+    for (VocabularyReader::Entry& entry : vocabulary_.entries()) {
+      if (entry.token.empty()) corrupt("model.vocab", "gives id {} to an empty token", entry.id);
+      place_token(entry.id, std::move(entry.token), "model.vocab");
     }
+    index_ = TokenIndex(out_.tokens, what_);
   }
 
   // Some vocabularies leave ids out (GPT-4o's does), but a wild id must not cost memory.
@@ -339,39 +338,25 @@ class Reader {
     out_.tokens[i] = std::move(text);
   }
 
-  void read_merges(const json::Value& merges, const TokenIndex& index) {
-    if (!merges.is_array()) corrupt("model.merges", "is of type {}; expected an array", merges.type_name());
-    out_.merges.reserve(merges.as_array().size());
-    for (const json::Value& merge : merges.as_array()) {
-      std::string_view left, right;
-      if (merge.is_array() && merge.as_array().size() == 2 && merge.as_array()[0].is_string() &&
-          merge.as_array()[1].is_string()) {
-        left = merge.as_array()[0].as_string();
-        right = merge.as_array()[1].as_string();
-      } else if (merge.is_string() && std::count(merge.as_string().begin(), merge.as_string().end(), ' ') == 1) {
-        const std::string_view text = merge.as_string();
-        left = text.substr(0, text.find(' '));
-        right = text.substr(text.find(' ') + 1);
-      } else {
-        corrupt("model.merges", "has the entry {} at {}; expected \"left right\" or a pair of strings", shown(merge),
-                out_.merges.size());
-      }
-      const auto token = [&](std::string_view text) {
-        const std::optional<TokenId> id = index.find(text);
-        if (!id)
-          corrupt("model.merges", "entry {} names {}, which is not in the vocabulary", out_.merges.size(),
-                  in_quotes(text));
-        return *id;
-      };
-      out_.merges.emplace_back(token(left), token(right));
+  void read_merges() {
+    if (merges_.wrong()) {
+      corrupt("model.merges", "has at {} an entry that is neither \"left right\" nor a pair of strings",
+              *merges_.wrong());
+    }
+    const auto token = [&](std::size_t i, std::string_view text) {
+      const std::optional<TokenId> id = index_.find(text);
+      if (!id) corrupt("model.merges", "entry {} names {}, which is not in the vocabulary", i, in_quotes(text));
+      return *id;
+    };
+    out_.merges.reserve(merges_.size());
+    for (std::size_t i = 0; i < merges_.size(); ++i) {
+      out_.merges.emplace_back(token(i, merges_.left(i)), token(i, merges_.right(i)));
     }
   }
 
   void read_added_tokens(const json::Value& list) {
     if (list.is_null()) return;
     if (!list.is_array()) corrupt("added_tokens", "is of type {}; expected an array", list.type_name());
-    const std::vector<std::string> vocabulary = out_.tokens;
-    const TokenIndex index(vocabulary, what_);
     auto next = static_cast<std::int64_t>(vocabulary_size_);  // the id of a token that the vocabulary lacks
     for (std::size_t i = 0; i < list.as_array().size(); ++i) {
       const json::Value& entry = list.as_array()[i];
@@ -387,7 +372,7 @@ class Reader {
       token.normalized = bool_member(entry, field, "normalized", !token.special);
       const std::int64_t id = integer(member(entry, field, "id"), join(field, "id"));
       // A token that the vocabulary lacks gets the next id, whatever the file says; so the file must say that.
-      const std::optional<TokenId> known = index.find(token.content);
+      const std::optional<TokenId> known = index_.find(token.content);
       const std::int64_t expected = known ? *known : next;
       if (id != expected) {
         corrupt(join(field, "id"), "is {} for {}; expected {}{}", id, in_quotes(token.content), expected,
@@ -401,14 +386,17 @@ class Reader {
   }
 
   std::string what_;
+  VocabularyReader vocabulary_;
+  MergesReader merges_;
   std::size_t vocabulary_size_ = 0;  // entries of model.vocab
+  TokenIndex index_;                 // of what model.vocab has of out_.tokens
   TokenizerDescription out_;
 };
 
 }  // namespace
 
 TokenizerDescription parse_tokenizer_json(std::string_view text, std::string_view what) {
-  return Reader(what).read(json::parse(text, what));
+  return Reader(what).read(text);
 }
 
 void apply_tokenizer_config(TokenizerDescription& description, std::string_view text, std::string_view what) {
@@ -416,7 +404,6 @@ void apply_tokenizer_config(TokenizerDescription& description, std::string_view 
   if (!config.is_object()) {
     throw_error(ErrorCode::corrupt, "{}: the document is of type {}; expected an object", what, config.type_name());
   }
-  const TokenIndex index(description.tokens, what);
   const std::pair<std::string_view, std::optional<TokenId>&> fields[] = {
       {"bos_token", description.bos}, {"eos_token", description.eos}, {"pad_token", description.pad}};
   for (const auto& [key, id] : fields) {
@@ -426,9 +413,10 @@ void apply_tokenizer_config(TokenizerDescription& description, std::string_view 
     if (!value->is_string()) {
       throw_error(ErrorCode::corrupt, "{}: {} is of type {}; expected a string", what, key, value->type_name());
     }
-    id = index.find(value->as_string());
-    if (!id)
+    const auto found = std::find(description.tokens.begin(), description.tokens.end(), value->as_string());
+    if (found == description.tokens.end() || found->empty())
       throw_error(ErrorCode::corrupt, "{}: {} {} is not in the vocabulary", what, key, in_quotes(value->as_string()));
+    id = static_cast<TokenId>(found - description.tokens.begin());
   }
 }
 

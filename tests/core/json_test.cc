@@ -150,6 +150,50 @@ TEST(Json, OfDuplicateKeysTheLastWinsAtThePlaceOfTheFirstWhereAllowed) {
   EXPECT_EQ(parse_error(R"({"x":{"a":1},"y":{"a":1,"\u0061":2}})"), "t.json:1:25: duplicate key \"a\"");
 }
 
+// What a container at `path` hands over, and the document without it.
+std::pair<std::string, std::string> streamed(std::string_view text, std::vector<std::string_view> path) {
+  std::string parts;
+  const Streamed there = {std::move(path), [&](Part part, std::string_view t) {
+                            constexpr const char* kNames[] = {"=", "null", "", "", "'", "key ", "[", "]", "{", "}"};
+                            parts += kNames[static_cast<int>(part)] + std::string(t) + " ";
+                          }};
+  const std::string document = print(parse(text, "t", {.streamed = std::span(&there, 1)}));
+  return {parts, document};
+}
+
+TEST(Json, AStreamedContainerHandsItsPartsOverAndStaysEmpty) {
+  using P = std::pair<std::string, std::string>;
+  constexpr const char* kText =
+      R"({"x": {"y": [0]}, "a": {"z": 1, "y": [1.50, "\u00e9", {"k": [], "j": null}, true]}, "y": [2]})";
+  EXPECT_EQ(streamed(kText, {"a", "y"}), P("= [ 1.50 'é { key k [ ] key j null } true ] ",
+                                           R"({"x": {"y": [0]}, "a": {"z": 1, "y": []}, "y": [2]})"));
+  EXPECT_EQ(
+      streamed(kText, {"x"}),
+      P("= { key y [ 0 ] } ", R"({"x": {}, "a": {"z": 1, "y": [1.50, "é", {"k": [], "j": null}, true]}, "y": [2]})"));
+  EXPECT_EQ(streamed("[1, [2]]", {}), P("= [ 1 [ 2 ] ] ", "[]"));
+  EXPECT_EQ(streamed(R"([{"a": {"b": 1}}])", {"a"}), P("", R"([{"a": {"b": 1}}])"));       // not below an array
+  EXPECT_EQ(streamed(R"({"a": 1})", {"a"}), P("", R"({"a": 1})"));                         // no container
+  EXPECT_EQ(streamed(R"({"a": [1e999]})", {"a"}), P("= [ = [ 1e999 ] ", R"({"a": []})"));  // begins again
+}
+
+TEST(Json, AStreamedContainerIsCheckedLikeOthers) {
+  const Streamed there = {{"a"}, [](Part, std::string_view) {}};
+  const auto error = [&](std::string_view text) {
+    try {
+      parse(text, "t.json", {.max_depth = 3, .streamed = std::span(&there, 1)});
+      return std::string();
+    } catch (const Error& e) {
+      return std::string(e.what());
+    }
+  };
+  EXPECT_EQ(error(R"({"a":[[1]]})"), "");
+  EXPECT_EQ(error(R"({"a":[[[1]]]})"), "t.json:1:8: nested deeper than 3 levels");
+  EXPECT_EQ(error(R"({"a":["\udc00"]})"),
+            "t.json:1:7: a string with an unpaired surrogate (\\ud800 to \\udfff) is no Unicode text");
+  EXPECT_EQ(error(R"({"a":[1,]})"), "t.json:1:9: expected a value");
+  EXPECT_EQ(error(R"({"a":[],"a":[]})"), "t.json:1:9: duplicate key \"a\"");
+}
+
 // Comparing every key with every other would take hours.
 TEST(Json, AMillionKeysAreNoTrouble) {
   std::string text = "{";

@@ -217,6 +217,16 @@ TEST(TokenizerJson, RefusesMorePreTokenizerStepsThanAnyTokenizerHas) {
   EXPECT_EQ(error, "unsupported: t.json: pre_tokenizer has more than 32 steps");
 }
 
+// A number beyond any double has the parser begin anew in the middle of the tables.
+TEST(TokenizerJson, TheTablesAreReadAnewWithTheDocument) {
+  const std::string text = file_with(R"([["a","b"]])", R"([["a","b"],[1e999,"b"]])");
+  EXPECT_NE(error_of([&] { parse_tokenizer_json(text, "t.json"); }).find("model.merges has at 1 an entry"),
+            std::string::npos);
+  const std::string id = file_with(R"("ab":256)", R"("ab":1e999)");
+  EXPECT_NE(error_of([&] { parse_tokenizer_json(id, "t.json"); }).find("model.vocab is 1e999; expected an id"),
+            std::string::npos);
+}
+
 TEST(TokenizerJson, NamesWhatContradictsItself) {
   const Refusal refusals[] = {
       {R"("ab":256)", R"("ab":65793)",
@@ -225,10 +235,18 @@ TEST(TokenizerJson, NamesWhatContradictsItself) {
       {R"("ab":256)", R"("ab":97)", "model.vocab gives id 97 to \"a\" and to \"ab\""},
       {R"("ab":256)", R"("ab":-1)", "the id -1"},
       {R"("ab":256)", R"("ab":"256")", "model.vocab is \"256\"; expected an id"},
+      {R"("ab":256)", R"("ab":[256])", "model.vocab is an array; expected an id"},
+      {R"("ab":256)", R"("ab":{"x":256})", "model.vocab is an object; expected an id"},
+      {R"("ab":256)", R"("ab":true)", "model.vocab is true; expected an id"},
+      {R"("ab":256)", R"("ab":2.56e2)", "model.vocab is 2.56e2; expected an id"},
       {R"("ab":256)", R"("ab":99999999999999999999999)", "model.vocab is 99999999999999999999999; expected an id"},
       {R"([["a","b"]])", R"([["a","xyz"]])", "model.merges entry 0 names \"xyz\", which is not in the vocabulary"},
-      {R"([["a","b"]])", R"(["a b c"])", "model.merges has the entry \"a b c\" at 0"},
-      {R"([["a","b"]])", R"([["a"]])", "model.merges has the entry [\"a\"] at 0"},
+      {R"([["a","b"]])", R"(["a b c"])", "model.merges has at 0 an entry that is neither \"left right\" nor a pair"},
+      {R"([["a","b"]])", R"([["a","b"],["a"]])", "model.merges has at 1 an entry that is neither"},
+      {R"([["a","b"]])", R"([["a","b"],["a","b","c"]])", "model.merges has at 1 an entry that is neither"},
+      {R"([["a","b"]])", R"([{"a":"b"}])", "model.merges has at 0 an entry that is neither"},
+      {R"([["a","b"]])", R"([[["a"],"b"]])", "model.merges has at 0 an entry that is neither"},
+      {R"([["a","b"]])", R"([1])", "model.merges has at 0 an entry that is neither"},
       {R"([["a","b"]])", R"({})", "model.merges is of type object; expected an array"},
       {R"("unk_token":null)", R"("unk_token":"<unk>")", "model.unk_token \"<unk>\" is not in the vocabulary"},
       {R"("id":257)", R"("id":258)", "added_tokens[0].id is 258 for \"<think>\"; expected 257, the next id"},
