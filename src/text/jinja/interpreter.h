@@ -1,4 +1,5 @@
-// One render of a template: walks the tree, with the budget and the heap that belong to it.
+// One render of a template: walks the tree, with the budget and the heap that belong to it. interpreter.cc has values,
+// scopes and calls, statements.cc and expressions.cc the two halves of the walk, loop.cc what `loop` is.
 #pragma once
 
 #include <functional>
@@ -135,7 +136,19 @@ class Interpreter {
   void add_globals();
 
   // Makes `activation` the current scope for a while.
-  class Inside;
+  class Inside {
+   public:
+    Inside(Interpreter& interpreter, Activation& activation) : interpreter_(interpreter), before_(interpreter.scope_) {
+      interpreter_.scope_ = &activation;
+    }
+    ~Inside() { interpreter_.scope_ = before_; }
+    Inside(const Inside&) = delete;
+    Inside& operator=(const Inside&) = delete;
+
+   private:
+    Interpreter& interpreter_;
+    Activation* before_;
+  };
 
   const Tree& tree_;
   const Clock& clock_;
