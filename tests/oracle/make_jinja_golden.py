@@ -174,6 +174,9 @@ STATEMENTS = r'''
 {% for i in [1, 2] %}{% macro m() %}{{ i }}{% endmacro %}{{ m() }}{% endfor %}
 {% set f = 'x' %}{% macro m(v) %}{{ f }}{{ v }}{% endmacro %}{% for f in nums %}{{ m(f) }} {% endfor %}
 {% filter upper %}abc {{ s }}{% endfilter %}
+{% filter float %}1{% endfilter %}
+{% filter first %}{% endfilter %}
+{% filter list %}ab{% endfilter %}
 {% filter replace('a', 'b') | upper %}banana{% endfilter %}
 {% filter indent(2, true) %}a\nb{% endfilter %}
 {% with a = 1, b = 2 %}{{ a }}{{ b }}{% endwith %}{{ a is defined }}
@@ -587,6 +590,17 @@ s.split(), s.split(','), s.split('l'), s.split('l', 1), s.rsplit('l', 1), padded
 s.split('')
 s.split(1)
 lines.splitlines(), lines.splitlines(true), ''.splitlines(), '\n'.splitlines(), 'a\n\nb'.splitlines(keepends=true), 'a\r\nb\rc'.splitlines(), 'a'.splitlines()
+s.splitlines(none)
+s.splitlines('x')
+lines.splitlines(1)
+nums|sort('x')
+nums|sort(none)
+nums|sort(undef)
+nums|sort(2), nums|sort(0), d|dictsort(reverse=1)
+d|dictsort(reverse='x')
+''.find(1, 2)
+'{:-}'.format(s)
+'{:-}'.format(n), '{:-5.1f}'.format(f), '{:+}'.format(n), '{: }'.format(n)
 s.partition(','), s.rpartition('o'), s.partition('zz'), s.rpartition('zz'), 'a.b.c'.partition('.'), 'a.b.c'.rpartition('.')
 s.partition('')
 s.find('o'), s.find('zz'), s.rfind('o'), s.find('o', 5), s.find('o', 5, 8), s.find('', 3), s.find('', 100), s.index('W'), s.rindex('l'), uni.find('你'), uni.find('🙂'), s.find('l', -3), s.find('H', none, none), ''.find(''), s.rfind(''), 'aaa'.rfind('aa')

@@ -115,7 +115,7 @@ Value sort(Interpreter& interpreter, const Value& value, Call& call) {
     for (const Key& key : keys) made.push_back(key(item));
     return interpreter.list(std::move(made));
   });
-  sort_by_key(interpreter, items, arguments.flag(interpreter, 0, false));
+  sort_by_key(interpreter, items, arguments.integer(0, 0) != 0);
   return values_of(interpreter, std::move(items));
 }
 
@@ -137,7 +137,7 @@ Value dictsort(Interpreter& interpreter, const Value& value, Call& call) {
     const Value key = item.as<SequenceObject>().items[by_value ? 1 : 0];
     return case_sensitive ? key : ignore_case(interpreter, key);
   });
-  sort_by_key(interpreter, items, arguments.flag(interpreter, 2, false));
+  sort_by_key(interpreter, items, arguments.integer(2, 0) != 0);
   return values_of(interpreter, std::move(items));
 }
 

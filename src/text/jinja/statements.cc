@@ -208,7 +208,11 @@ Interpreter::Flow Interpreter::run_filter_block(const Stmt& stmt, Text& out) {
   Text inner;
   const Flow flow = run(stmt.body, inner);
   if (flow != Flow::normal) return flow;
-  write(eval_block_filter(*stmt.expr, block_text(std::move(inner))), out);
+  const Value filtered = eval_block_filter(*stmt.expr, block_text(std::move(inner)));
+  if (!filtered.is(Kind::string)) {
+    type_error(fmt::format("sequence item 0: expected str instance, {} found", type_name(filtered)));
+  }
+  write(filtered, out);
   leave(stmt.scope, *scope_);
   return Flow::normal;
 }

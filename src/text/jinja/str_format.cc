@@ -20,7 +20,7 @@ namespace {
 struct Spec {
   std::string fill = " ";
   char align = 0;
-  char sign = '-';
+  char sign = 0;
   bool alternate = false;
   std::int64_t width = 0;
   char grouping = 0;
@@ -247,7 +247,7 @@ class StrFormatter {
     if (spec.align == '=' && spec.fill != "0") {
       fail(Fault::value_error, "'=' alignment not allowed in string format specifier");
     }
-    if (spec.sign != '-' || spec.alternate || spec.grouping != 0) {
+    if (spec.sign != 0 || spec.alternate || spec.grouping != 0) {
       fail(Fault::value_error, "Sign not allowed in string format specifier");
     }
     Text text = value.text();
@@ -262,7 +262,7 @@ class StrFormatter {
   // `fraction` is what stands behind the whole digits: ".5e+10", "%".
   Text number(bool negative, const std::string& prefix, std::string digits, const std::string& fraction,
               const Spec& spec, std::size_t group_size, Origin origin) {
-    std::string sign = negative ? "-" : spec.sign == '-' ? "" : std::string(1, spec.sign);
+    std::string sign = negative ? "-" : spec.sign == 0 || spec.sign == '-' ? "" : std::string(1, spec.sign);
     const char align = spec.align == 0 ? '>' : spec.align;
     if (align == '=' && spec.fill == "0") {
       // The zeros are digits: they are grouped too.

@@ -61,8 +61,7 @@ Value split_method(Interpreter& interpreter, const Value& self, Call& call) {
 
 Value splitlines(Interpreter& interpreter, const Value& self, Call& call) {
   const Arguments arguments("splitlines", call, {"keepends"});
-  return list_like(interpreter, self,
-                   split_lines(interpreter.budget(), self.text(), arguments.flag(interpreter, 0, false)));
+  return list_like(interpreter, self, split_lines(interpreter.budget(), self.text(), arguments.integer(0, 0) != 0));
 }
 
 template <bool kFromRight>
@@ -113,10 +112,10 @@ Window window(Interpreter& interpreter, const Value& self, const Arguments& argu
 template <bool kFromRight>
 std::int64_t find_in(Interpreter& interpreter, const Value& self, Call& call) {
   const Arguments arguments("find", call, {"sub", "start", "end"}, 1, true);
+  const std::string_view needle = arguments.string(0).text().view();
   const Window inside = window(interpreter, self, arguments, 1);
   if (!inside.valid) return -1;
   const std::string_view text = self.text().view().substr(inside.begin, inside.end - inside.begin);
-  const std::string_view needle = arguments.string(0).text().view();
   interpreter.budget().work(text.size() * 2);
   const std::size_t found = kFromRight ? text.rfind(needle) : text.find(needle);
   if (found == std::string_view::npos) return -1;
