@@ -36,9 +36,9 @@ class LanguageModel;
 // Text to token ids and back. Copies share one tokenizer; any number of threads may use it.
 class TextTokenizer {
  public:
-  // That of a checkpoint folder, without its weights. Throws Error{not_found} when there is none, Error{corrupt} and
-  // Error{unsupported} for one that cannot be read.
-  static TextTokenizer load(const std::filesystem::path& folder);
+  // That of a checkpoint folder or a GGUF file, without its weights. Throws Error{not_found} when there is none,
+  // Error{corrupt} and Error{unsupported} for one that cannot be read.
+  static TextTokenizer load(const std::filesystem::path& model);
   static TextTokenizer builtin();
 
   // Adds no marker of its own. With `added_tokens`, markers such as <think> in the text become their tokens; without,
@@ -113,10 +113,10 @@ struct ModelOptions {
 
 class LanguageModel {
  public:
-  // A checkpoint folder: config.json, safetensors, tokenizer.json. Throws Error{not_found}, Error{corrupt} and
-  // Error{unsupported} naming file, field or tensor, Error{out_of_memory} with the sizes, Error{invalid_argument} for
-  // options that make no sense, Error{cancelled}.
-  static LanguageModel load(const std::filesystem::path& folder, const ModelOptions& options = {});
+  // A checkpoint folder (config.json, safetensors, tokenizer.json), or a GGUF file, of a split one the first. Throws
+  // Error{not_found}, Error{corrupt} and Error{unsupported} naming file, field or tensor, Error{out_of_memory} with the
+  // sizes, Error{invalid_argument} for options that make no sense, Error{cancelled}.
+  static LanguageModel load(const std::filesystem::path& model, const ModelOptions& options = {});
 
   // The small demonstration model inside the library.
   static LanguageModel builtin(const ModelOptions& options = {});

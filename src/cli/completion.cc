@@ -21,8 +21,7 @@ struct OptionWords {
   std::vector<std::string> names;  // "-m", "--model"
   std::string description;
   bool takes_value;
-  bool is_file;
-  bool is_folder;
+  bool is_file;        // or a folder
   std::string values;  // "auto float32": all that it takes; empty when it takes more than a list
 };
 
@@ -46,8 +45,7 @@ std::vector<OptionWords> options_of(const CLI::App& app) {
     words.description = option->get_description();
     words.takes_value = option->get_items_expected_max() > 0;
     const std::string type = option->get_type_name();
-    words.is_file = type.find("FILE") != std::string::npos;
-    words.is_folder = type == "DIR";
+    words.is_file = type.find("FILE") != std::string::npos || type == "PATH";
     words.values = values_in(type);
     result.push_back(std::move(words));
   }
@@ -89,21 +87,20 @@ std::string bash_value(const OptionWords& option) {
   if (!option.values.empty()) {
     return fmt::format("COMPREPLY=($(compgen -W \"{}\" -- \"$word\")); return", option.values);
   }
-  if (!option.is_file && !option.is_folder) return "return";
-  return fmt::format("compopt -o filenames; COMPREPLY=($(compgen -{} -- \"$word\")); return",
-                     option.is_folder ? 'd' : 'f');
+  if (!option.is_file) return "return";
+  return "compopt -o filenames; COMPREPLY=($(compgen -f -- \"$word\")); return";
 }
 
 std::string zsh_value(const OptionWords& option) {
   if (!option.takes_value) return "";
   if (!option.values.empty()) return fmt::format(":value:({})", option.values);
-  return option.is_folder ? ":folder:_files -/" : option.is_file ? ":file:_files" : ":value: ";
+  return option.is_file ? ":file:_files" : ":value: ";
 }
 
 std::string fish_value(const OptionWords& option) {
   if (!option.takes_value) return "";
   if (!option.values.empty()) return fmt::format(" -x -a '{}'", option.values);
-  return option.is_folder ? " -x -a '(__fish_complete_directories)'" : option.is_file ? " -r -F" : " -x";
+  return option.is_file ? " -r -F" : " -x";
 }
 
 std::string bash_script(const CLI::App& app) {

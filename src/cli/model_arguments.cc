@@ -33,8 +33,8 @@ CLI::Validator at_least(double minimum) {
 }
 
 void add_model_option(CLI::App& command, std::string& model) {
-  command.add_option("-m,--model", model, "Folder of the model; without it the built-in model is used")
-      ->type_name("DIR");
+  command.add_option("-m,--model", model, "Folder or GGUF file of the model; without it the built-in model is used")
+      ->type_name("PATH");
 }
 
 void add_model_arguments(CLI::App& command, ModelArguments& arguments) {

@@ -103,8 +103,8 @@ LanguageModel::~LanguageModel() = default;
 LanguageModel::LanguageModel(LanguageModel&&) noexcept = default;
 LanguageModel& LanguageModel::operator=(LanguageModel&&) noexcept = default;
 
-LanguageModel LanguageModel::load(const std::filesystem::path& folder, const ModelOptions& options) {
-  return LanguageModel(std::make_shared<Impl>(Checkpoint::open(folder), options));
+LanguageModel LanguageModel::load(const std::filesystem::path& model, const ModelOptions& options) {
+  return LanguageModel(std::make_shared<Impl>(Checkpoint::open(model), options));
 }
 
 LanguageModel LanguageModel::builtin(const ModelOptions& options) {

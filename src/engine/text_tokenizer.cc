@@ -1,10 +1,14 @@
 #include "engine/text_tokenizer.h"
 
+#include <fmt/core.h>
+
 #include <utility>
 
+#include "core/error.h"
 #include "core/file.h"
 #include "engine/builtin_model.h"
 #include "engine/chat.h"
+#include "formats/gguf_model.h"
 #include "text/tokenizer_json.h"
 
 namespace sparkx {
@@ -24,6 +28,7 @@ std::vector<MemoryFile> builtin_files() {
 }
 
 std::optional<TextTokenizer::Impl> TextTokenizer::Impl::read(const Checkpoint& checkpoint) {
+  if (const GgufMetadata* metadata = checkpoint.gguf_metadata()) return read(*metadata);
   const std::optional<std::string> text = checkpoint.text_file(kTokenizerFile);
   if (!text) return std::nullopt;
   TokenizerDescription description = parse_tokenizer_json(*text, checkpoint.display_name(kTokenizerFile));
@@ -38,9 +43,33 @@ std::optional<TextTokenizer::Impl> TextTokenizer::Impl::read(const Checkpoint& c
   return Impl{Tokenizer(std::move(description)), std::move(chat_format)};
 }
 
+std::optional<TextTokenizer::Impl> TextTokenizer::Impl::read(const GgufMetadata& metadata) {
+  std::optional<TokenizerDescription> description = gguf_tokenizer(metadata);
+  if (!description) return std::nullopt;
+  ChatFormat chat_format;
+  for (auto& [name, source] : gguf_chat_templates(metadata)) {
+    chat_format.add_template(name, std::move(source), fmt::format("{}: chat template {}", metadata.file(), name));
+  }
+  const std::pair<const char*, std::optional<TokenId>> special[] = {{"bos_token", description->bos},
+                                                                    {"eos_token", description->eos},
+                                                                    {"pad_token", description->pad},
+                                                                    {"unk_token", description->unknown}};
+  for (const auto& [name, id] : special) {
+    if (id) chat_format.set_special_token(name, description->tokens[static_cast<std::size_t>(*id)]);
+  }
+  return Impl{Tokenizer(*std::move(description)), std::move(chat_format)};
+}
+
 TextTokenizer::TextTokenizer(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
 
-TextTokenizer TextTokenizer::load(const std::filesystem::path& folder) {
+TextTokenizer TextTokenizer::load(const std::filesystem::path& model) {
+  if (std::filesystem::is_regular_file(model)) {
+    const ByteSource file = ByteSource::open(model);
+    std::optional<Impl> impl = Impl::read(read_gguf(file).metadata);
+    if (!impl) throw_error(ErrorCode::not_found, "{}: has no tokenizer", file.name());
+    return TextTokenizer(std::make_shared<const Impl>(*std::move(impl)));
+  }
+  const std::filesystem::path& folder = model;
   ChatFormat chat_format;
   const auto read = [&folder](std::string_view name) {
     return ByteSource::open(folder / name).read_all(kMaxTextBytes);

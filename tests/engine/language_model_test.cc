@@ -184,6 +184,27 @@ TEST(LanguageModel, AFolderThatIsNotThereIsNamed) {
   EXPECT_NE(error_of([] { TextTokenizer::load("/no/such/model"); }).find("/no/such/model"), std::string::npos);
 }
 
+TEST(LanguageModel, AGgufFileTokenizesAndRendersAsTheFolderItWasMadeOf) {
+  SPARKX_NEEDS_ORACLE();
+  const TextTokenizer file = TextTokenizer::load(testing::oracle_dir() / "gguf-Q4_K_M.gguf");
+  const TextTokenizer folder = TextTokenizer::load(testing::oracle_dir() / "quant-source-bf16");
+  const char* texts[] = {"The quick brown fox jumps over the lazy dog.", "53乘以42的结果是多少？",
+                         "<think>a</think> 1234 e\u0301 \r\n\t  x",
+                         "<｜end▁of▁sentence｜><|User|>\xff\xfe 👩‍👩‍👧 ٣٤٥"};
+  for (const char* text : texts) {
+    EXPECT_EQ(file.encode(text), folder.encode(text)) << text;
+    EXPECT_EQ(file.encode(text, false), folder.encode(text, false)) << text;
+    EXPECT_EQ(file.decode(file.encode(text), true), folder.decode(folder.encode(text), true)) << text;
+  }
+  const ChatRequest request{messages_json({{.content = "<|Bot|> hi"}})};
+  EXPECT_EQ(file.render_chat(request), folder.render_chat(request));
+  EXPECT_EQ(file.encode_chat(request), folder.encode_chat(request));
+  ModelOptions options = with_threads(1);
+  LanguageModel model = LanguageModel::load(testing::oracle_dir() / "gguf-F32.gguf", options);
+  EXPECT_EQ(model.generation_defaults().stop_tokens, std::vector<TokenId>{1});
+  EXPECT_TRUE(model.has_tokenizer());
+}
+
 TEST(LanguageModel, NeedsNoTokenizerButSaysWhenItIsAskedForOne) {
   ModelOptions options = with_threads(1);
   options.tokenizer = false;

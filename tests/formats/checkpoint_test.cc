@@ -174,10 +174,11 @@ TEST(Checkpoint, TheOtherNameOfTheEmbeddingIsAccepted) {
   const TestFiles files = changed([](auto& tensors) { tensors[0].name = "model.embed_tokens.weight"; });
   const Checkpoint checkpoint = Checkpoint::open("m", files.memory());
   EXPECT_EQ(checkpoint.tensor("model.embedding.weight").rows(), 8);
-  EXPECT_EQ(error_in(changed([](auto& tensors) {
-              tensors.push_back({"model.embed_tokens.weight", {8, 6}});
-            })),
-            "corrupt: m: there is model.embedding.weight and also model.embed_tokens.weight, another name of it");
+  EXPECT_EQ(
+      error_in(changed([](auto& tensors) {
+        tensors.push_back({"model.embed_tokens.weight", {8, 6}});
+      })),
+      "corrupt: m: tensor model.embedding.weight is there twice: model.embed_tokens.weight is another name of it");
 }
 
 TEST(Checkpoint, BuffersAndTheHeadOfATiedModelAreIgnored) {
@@ -331,9 +332,11 @@ TEST(Checkpoint, MissingFilesAreNamed) {
   EXPECT_EQ(error_in(files), "not_found: m/config.json: there is no such file");
   const TempDir dir;
   const std::string base = dir.path().string();
-  EXPECT_EQ(error_of([&] { Checkpoint::open(dir / "absent"); }), "not_found: " + base + "/absent: no such folder");
-  EXPECT_EQ(error_of([&] { Checkpoint::open(dir.write("file", "")); }),
-            "invalid_argument: " + base + "/file: is no folder; expected one with config.json and model.safetensors");
+  EXPECT_EQ(error_of([&] { Checkpoint::open(dir / "absent"); }),
+            "not_found: " + base + "/absent: no such file or folder");
+  EXPECT_EQ(
+      error_of([&] { Checkpoint::open(dir.write("file", "")); }),
+      "invalid_argument: " + base + "/file: is neither a folder with config.json and safetensors nor a GGUF file");
   EXPECT_EQ(error_of([&] { Checkpoint::open(dir.path()); }),
             "not_found: " + base + "/config.json: there is no such file");
   std::filesystem::create_directory(dir / "config.json");

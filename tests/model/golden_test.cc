@@ -1,6 +1,7 @@
 // Logits against golden ones from independent float64 implementations (docs/exactness.md has the table).
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <string>
@@ -21,15 +22,21 @@ struct GoldenCase {
   double bound;  // relative root mean square of all logits
 };
 
-void check_golden(const std::filesystem::path& folder, double bound) {
-  testing::StoredTensors golden = testing::read_safetensors(folder / "golden.safetensors");
+// A folder has its golden inside, a GGUF file beside it.
+std::filesystem::path golden_of(const std::filesystem::path& model) {
+  if (model.extension() != ".gguf") return model / "golden.safetensors";
+  return std::filesystem::path(model).replace_extension(".golden.safetensors");
+}
+
+void check_golden(const std::filesystem::path& path, double bound) {
+  testing::StoredTensors golden = testing::read_safetensors(golden_of(path));
   auto tokens = golden.at("tokens").as<TokenId>();
   LoadOptions options;
   options.kv_kind = kernels::KvKind::float32;
-  auto model = load_model(Checkpoint::open(folder), options);
+  auto model = load_model(Checkpoint::open(path), options);
   Logits logits = testing::run(*model, tokens, 512);
   double error = testing::relative_rms(logits, golden.at("logits").as<float>());
-  std::printf("%-20s %5zu positions   relative rms %.2e   (%s)\n", folder.filename().c_str(), tokens.size(), error,
+  std::printf("%-20s %5zu positions   relative rms %.2e   (%s)\n", path.filename().c_str(), tokens.size(), error,
               model->info().weights.c_str());
   EXPECT_LE(error, bound);
 }
@@ -42,7 +49,8 @@ TEST_P(CommittedGolden, LogitsAgree) {
 
 std::string case_name(const ::testing::TestParamInfo<GoldenCase>& info) {
   std::string name = info.param.name;
-  std::replace(name.begin(), name.end(), '-', '_');
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return c == '-' || c == '.'; }, '_');
   return name;
 }
 
@@ -60,7 +68,10 @@ TEST_P(OracleGolden, LogitsAgree) {
 INSTANTIATE_TEST_SUITE_P(, OracleGolden,
                          ::testing::Values(GoldenCase{"tied-f32", 5e-6}, GoldenCase{"untied-biased-f32", 5e-6},
                                            GoldenCase{"window512-f32", 2e-5}, GoldenCase{"sharded-bf16", 5e-6},
-                                           GoldenCase{"tied-f16", 5e-6}, GoldenCase{"quant-source-bf16", 5e-6}),
+                                           GoldenCase{"tied-f16", 5e-6}, GoldenCase{"quant-source-bf16", 5e-6},
+                                           GoldenCase{"gguf-F32.gguf", 5e-6}, GoldenCase{"gguf-F16.gguf", 5e-6},
+                                           GoldenCase{"gguf-BF16.gguf", 5e-6},
+                                           GoldenCase{"gguf-untied-F32.gguf", 5e-6}),
                          case_name);
 
 }  // namespace

@@ -1,0 +1,62 @@
+// formats/gguf: every tensor of a file that is accepted lies within it, and no two share a byte. The same bytes as a
+// model, whose every tensor can then be read, and as a tokenizer with its templates.
+#include <cstdint>
+#include <cstdlib>
+#include <span>
+#include <vector>
+
+#include "core/error.h"
+#include "formats/checkpoint.h"
+#include "formats/gguf.h"
+#include "formats/gguf_model.h"
+
+namespace {
+
+using namespace sparkx;
+
+void require(bool condition) {
+  if (!condition) std::abort();
+}
+
+template <typename Action>
+void run(Action action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    const ErrorCode code = error.code();
+    require(code == ErrorCode::corrupt || code == ErrorCode::unsupported || code == ErrorCode::not_found ||
+            code == ErrorCode::invalid_argument);
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::span<const std::byte> bytes = std::as_bytes(std::span(data, size));
+  run([&] {
+    const GgufHeader header = read_gguf(ByteSource::memory("fuzz", bytes));
+    std::uint64_t end = 0;
+    for (const GgufTensor& tensor : header.tensors) {
+      require(tensor.offset >= end && tensor.bytes <= size && tensor.offset <= size - tensor.bytes);
+      end = tensor.offset + tensor.bytes;
+    }
+    run([&] {
+      if (const auto tokenizer = gguf_tokenizer(header.metadata)) {
+        for (const auto& [left, right] : tokenizer->merges) {
+          require(static_cast<std::size_t>(left) < tokenizer->tokens.size());
+          require(static_cast<std::size_t>(right) < tokenizer->tokens.size());
+        }
+      }
+    });
+    gguf_chat_templates(header.metadata);
+  });
+  run([&] {
+    const std::vector<MemoryFile> files{{"m.gguf", bytes}};
+    const Checkpoint checkpoint = Checkpoint::open("fuzz", files);
+    for (const TensorInfo& tensor : checkpoint.tensors()) {
+      std::vector<std::byte> out(tensor.bytes());
+      checkpoint.read(tensor, 0, tensor.rows(), out);
+    }
+  });
+  return 0;
+}
