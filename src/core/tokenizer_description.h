@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -94,8 +95,12 @@ class TokenIndex {
   TokenIndex(const std::vector<std::string>& tokens, std::string_view what);
 
   std::optional<TokenId> find(std::string_view text) const;
+  // The same for many texts, -1 where there is none: they wait for memory together, not each for itself.
+  void find(std::span<const std::string_view> texts, std::span<TokenId> ids) const;
 
  private:
+  TokenId find(std::string_view text, std::uint64_t hash) const;
+
   struct Slot {
     TokenId id = -1;        // -1: free
     std::uint32_t tag = 0;  // the upper half of the hash, which spares most looks at other tokens

@@ -217,6 +217,11 @@ std::size_t valid_prefix_size(std::string_view text) {
       i += 8;
     }
     if (i == text.size()) break;
+    const auto byte = [&](std::size_t at) { return static_cast<unsigned char>(text[at]); };
+    if (byte(i) >= 0xC2 && byte(i) <= 0xDF && i + 1 < text.size() && (byte(i + 1) & 0xC0) == 0x80) {
+      i += 2;  // most of what a byte-level vocabulary has beyond ASCII
+      continue;
+    }
     const Utf8Character character = decode_utf8(text.substr(i));
     if (!character.valid) break;
     i += character.size;

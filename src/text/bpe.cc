@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <queue>
+#include <span>
 
 #include "core/error.h"
 #include "core/hash.h"
@@ -50,36 +51,63 @@ void Bpe::read_bytes(const TokenizerDescription& description, const TokenIndex& 
 }
 
 void Bpe::read_merges(const TokenizerDescription& description, const TokenIndex& index) {
+  // Some hundred thousand merges, in tables that no cache holds: looked up together, they wait for memory together.
+  constexpr std::size_t kTogether = 64;
   const std::vector<std::string>& tokens = description.tokens;
   merges_.resize(std::bit_ceil(description.merges.size() * 2 + 1));
-  const std::size_t mask = merges_.size() - 1;
   std::string text;
-  for (std::size_t rank = 0; rank < description.merges.size(); ++rank) {
-    const auto [left, right] = description.merges[rank];
-    for (const TokenId part : {left, right}) {
-      if (part < 0 || static_cast<std::size_t>(part) >= tokens.size()) {
+  std::array<std::size_t, kTogether + 1> ends;
+  std::array<std::string_view, kTogether> texts;
+  std::array<TokenId, kTogether> merged;
+  for (std::size_t begin = 0; begin < description.merges.size(); begin += kTogether) {
+    const auto part =
+        std::span(description.merges).subspan(begin, std::min(kTogether, description.merges.size() - begin));
+    for (std::size_t i = 0; i < part.size(); ++i) {
+      const auto [left, right] = part[i];
+      for (const TokenId id : {left, right}) {
+        if (id >= 0 && static_cast<std::size_t>(id) < tokens.size()) {
+          __builtin_prefetch(&tokens[static_cast<std::size_t>(id)]);
+          continue;
+        }
         throw_error(ErrorCode::corrupt, "{}: merge {} names token {}, but the vocabulary has {} tokens",
-                    description.source, rank, part, tokens.size());
+                    description.source, begin + i, id, tokens.size());
       }
+      __builtin_prefetch(&merges_[mix_bits(pair_of(left, right)) & (merges_.size() - 1)]);
     }
-    text.assign(tokens[static_cast<std::size_t>(left)]).append(tokens[static_cast<std::size_t>(right)]);
-    const std::optional<TokenId> merged = index.find(text);
-    if (!merged) {
-      throw_error(ErrorCode::corrupt, "{}: merge {} gives {}, which is not in the vocabulary", description.source, rank,
-                  in_quotes(text));
+    text.clear();
+    ends[0] = 0;
+    for (std::size_t i = 0; i < part.size(); ++i) {
+      const auto [left, right] = part[i];
+      text.append(tokens[static_cast<std::size_t>(left)]).append(tokens[static_cast<std::size_t>(right)]);
+      ends[i + 1] = text.size();
     }
-    const std::uint64_t pair = pair_of(left, right);
-    std::size_t slot = mix_bits(pair) & mask;
-    for (; merges_[slot].merge.rank != kNoMerge; slot = (slot + 1) & mask) {
-      if (merges_[slot].pair == pair) {
-        throw_error(ErrorCode::corrupt, "{}: merges {} and {} are the same, {} and {}", description.source,
-                    merges_[slot].merge.rank, rank, in_quotes(tokens[static_cast<std::size_t>(left)]),
-                    in_quotes(tokens[static_cast<std::size_t>(right)]));
+    for (std::size_t i = 0; i < part.size(); ++i) {
+      texts[i] = std::string_view(text).substr(ends[i], ends[i + 1] - ends[i]);
+    }
+    index.find(std::span(texts).first(part.size()), merged);
+    for (std::size_t i = 0; i < part.size(); ++i) {
+      if (merged[i] < 0) {
+        throw_error(ErrorCode::corrupt, "{}: merge {} gives {}, which is not in the vocabulary", description.source,
+                    begin + i, in_quotes(texts[i]));
       }
+      add_merge(description, begin + i, merged[i]);
     }
-    merges_[slot] = {pair, {static_cast<std::uint32_t>(rank), *merged}};
-    if (added_[static_cast<std::size_t>(*merged)]) parts_.insert_or_assign(*merged, std::pair(left, right));
   }
+}
+
+void Bpe::add_merge(const TokenizerDescription& description, std::size_t rank, TokenId merged) {
+  const auto [left, right] = description.merges[rank];
+  const std::uint64_t pair = pair_of(left, right);
+  const std::size_t mask = merges_.size() - 1;
+  std::size_t slot = mix_bits(pair) & mask;
+  for (; merges_[slot].merge.rank != kNoMerge; slot = (slot + 1) & mask) {
+    if (merges_[slot].pair != pair) continue;
+    throw_error(ErrorCode::corrupt, "{}: merges {} and {} are the same, {} and {}", description.source,
+                merges_[slot].merge.rank, rank, in_quotes(description.tokens[static_cast<std::size_t>(left)]),
+                in_quotes(description.tokens[static_cast<std::size_t>(right)]));
+  }
+  merges_[slot] = {pair, {static_cast<std::uint32_t>(rank), merged}};
+  if (added_[static_cast<std::size_t>(merged)]) parts_.insert_or_assign(merged, std::pair(left, right));
 }
 
 void Bpe::index_pieces(const TokenizerDescription& description) {

@@ -60,6 +60,7 @@ class Bpe {
     return static_cast<std::uint64_t>(static_cast<std::uint32_t>(left)) << 32 | static_cast<std::uint32_t>(right);
   }
   void read_merges(const TokenizerDescription& description, const TokenIndex& index);
+  void add_merge(const TokenizerDescription& description, std::size_t rank, TokenId merged);
   void read_bytes(const TokenizerDescription& description, const TokenIndex& index);
   void index_pieces(const TokenizerDescription& description);
 

@@ -343,14 +343,23 @@ class Reader {
       corrupt("model.merges", "has at {} an entry that is neither \"left right\" nor a pair of strings",
               *merges_.wrong());
     }
-    const auto token = [&](std::size_t i, std::string_view text) {
-      const std::optional<TokenId> id = index_.find(text);
-      if (!id) corrupt("model.merges", "entry {} names {}, which is not in the vocabulary", i, in_quotes(text));
-      return *id;
-    };
+    constexpr std::size_t kTogether = 64;
+    std::vector<std::string_view> parts;
+    std::vector<TokenId> ids;
     out_.merges.reserve(merges_.size());
-    for (std::size_t i = 0; i < merges_.size(); ++i) {
-      out_.merges.emplace_back(token(i, merges_.left(i)), token(i, merges_.right(i)));
+    for (std::size_t begin = 0; begin < merges_.size(); begin += kTogether) {
+      parts.clear();
+      for (std::size_t i = begin; i < std::min(begin + kTogether, merges_.size()); ++i) {
+        parts.insert(parts.end(), {merges_.left(i), merges_.right(i)});
+      }
+      ids.resize(parts.size());
+      index_.find(parts, ids);
+      for (std::size_t i = 0; i < ids.size(); ++i) {
+        if (ids[i] >= 0) continue;
+        corrupt("model.merges", "entry {} names {}, which is not in the vocabulary", begin + i / 2,
+                in_quotes(parts[i]));
+      }
+      for (std::size_t i = 0; i < ids.size(); i += 2) out_.merges.emplace_back(ids[i], ids[i + 1]);
     }
   }
 
