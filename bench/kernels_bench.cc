@@ -126,7 +126,7 @@ void attention(benchmark::State& state) {
   const std::size_t bytes = kv_block_bytes(KvKind::bfloat16, head_dim);
   AlignedBuffer<std::byte> keys(kSpanBlocks * bytes), values(kSpanBlocks * bytes);
   AlignedBuffer<float> queries(rows * head_dim), output(rows * head_dim), max(rows), sum(rows);
-  AlignedBuffer<float> scratch(attention_scratch_floats(rows));
+  AlignedBuffer<float> scratch(attention_scratch_floats(rows, head_dim));
   AlignedBuffer<std::int32_t> first(rows), end(rows);
   std::fill(end.begin(), end.end(), kSpanPositions);
   AttentionSpan span{KvKind::bfloat16, head_dim, {}, {}, rows, queries.data(), head_dim, first.data(), end.data(), 1};

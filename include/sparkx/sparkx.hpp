@@ -101,7 +101,8 @@ struct ModelOptions {
   int group_size = 64;            // … 32, 64 or 128 columns
   bool head_quantize = true;      // also the head, which is the embedding of a model with tied embeddings
   std::string activations = "int8";  // as they meet quantized weights: "int8" is fast, "float32" is exact
-  // Of the cache: "float32", "bfloat16"; "auto" is float32 when dtype or activations are, else bfloat16.
+  // Of the cache: "float32", "bfloat16", "int8" (half of bfloat16's memory); "auto" is float32 when dtype or
+  // activations are, else bfloat16.
   std::string kv_dtype = "auto";
   std::optional<int> threads;  // absent: the physical cores that this process may use
   std::optional<std::int64_t>

@@ -65,7 +65,7 @@ void add_model_arguments(CLI::App& command, ModelArguments& arguments) {
   command
       .add_option("--kv-dtype", arguments.kv_dtype,
                   "Type of the cache of keys and values; float32 with --dtype or --activations float32, else bfloat16")
-      ->check(CLI::IsMember({"float32", "bfloat16"}))
+      ->check(CLI::IsMember({"float32", "bfloat16", "int8"}))
       ->type_name("TYPE");
   command.add_option("--device", arguments.device, "Where to compute")
       ->check(CLI::IsMember({"cpu"}))

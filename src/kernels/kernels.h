@@ -92,12 +92,16 @@ struct CodedActivations {
 };
 
 // How keys and values are stored in the cache.
-enum class KvKind { float32, bfloat16 };
-inline constexpr int kKvKinds = 2;
+enum class KvKind { float32, bfloat16, int8 };
+inline constexpr int kKvKinds = 3;
+inline constexpr int kKvGroup = 64;         // int8: channels that share a scale (rule 10)
+inline constexpr int kKeyCodeOffset = 128;  // int8: a key's code q is stored as the unsigned byte q + 128
 
 // One cache block holds, for one layer and one KV head, 64 positions of K and of V.
 //   K: four key panels of 16 keys: float32 [channel][16], bfloat16 [channel / 2][16][2]  (head_dim is even)
+//      int8: for each group of 64 channels scales [16], then codes [channel / 4][16][4] up to a stretch of 32 channels
 //   V: [position][channel]
+//      int8: codes, a position's channels up to a multiple of 16, and behind all positions scales [group][position]
 // Both take kv_block_bytes(kind, head_dim).
 std::size_t kv_block_bytes(KvKind kind, int head_dim);
 
@@ -172,8 +176,8 @@ struct KernelTable {
   void (*store_value[kKvKinds])(std::byte* values, int slot, const float* value, int head_dim);
 
   // Rule 9 for one span: writes (m, l, o) of the rows to `span`; a row without a visible key gets m = -inf and nothing
-  // else. A masked key, even a NaN in a stale slot, never touches l and o. `scratch`: attention_scratch_floats(rows)
-  // floats.
+  // else. A masked key, even a NaN in a stale slot, never touches l and o. `scratch`: attention_scratch_floats(rows,
+  // head_dim) floats.
   void (*attention_span)(const AttentionSpan& args, const AttentionState& span, float* scratch);
 
   // Rule 9: state = state merged with the next span, for `rows` rows.
@@ -189,10 +193,13 @@ struct KernelTable {
   float (*exp_sum)(const float* logits, std::int64_t n, float max, float* terms);
 };
 
-// Floats of scratch that attention_span needs for so many rows: it keeps the scores of at most kAttentionRows of them.
+// Floats of scratch that attention_span needs for so many rows: it keeps the scores of at most kAttentionRows of them,
+// and with an int8 cache their queries as codes: of each group a scale, a sum and 64 bytes.
 inline constexpr int kAttentionRows = 32;
-constexpr std::size_t attention_scratch_floats(int rows) {
-  return static_cast<std::size_t>(rows < kAttentionRows ? rows : kAttentionRows) * kSpanPositions;
+constexpr std::size_t attention_scratch_floats(int rows, int head_dim) {
+  const int groups = (head_dim + kKvGroup - 1) / kKvGroup;
+  return static_cast<std::size_t>(rows < kAttentionRows ? rows : kAttentionRows) *
+         (kSpanPositions + groups * (2 + kKvGroup / sizeof(float)));
 }
 
 // The tables compiled into this program, the reference first; those the CPU cannot run are listed too.

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "core/bfloat16.h"
+#include "kernels/cache_layout.inc.h"
 
 namespace sparkx::kernels {
 
@@ -115,7 +116,7 @@ std::size_t panel_bytes(const WeightFormat& format, std::int64_t columns) {
 }
 
 std::size_t kv_block_bytes(KvKind kind, int head_dim) {
-  return static_cast<std::size_t>(kBlockPositions) * head_dim * (kind == KvKind::float32 ? 4 : 2);
+  return block_bytes(kind, head_dim);
 }
 
 void pack_panel(WeightKind source, std::span<const std::byte> rows, int row_count, std::int64_t columns,

@@ -81,9 +81,10 @@ Attention::Attention(const AttentionShape& shape, std::int64_t max_tokens, const
       worker_rows_(rows_of_largest_tile(shape)),
       partial_rows_(rows_of_wave(shape)) {
   for (int i = 0; i < threads.size(); ++i) {
-    workers_.push_back({make_rows(worker_rows_), make_rows(worker_rows_),
-                        AlignedBuffer<float>(kernels::attention_scratch_floats(static_cast<int>(worker_rows_))),
-                        AlignedBuffer<std::int32_t>(worker_rows_), AlignedBuffer<std::int32_t>(worker_rows_)});
+    workers_.push_back(
+        {make_rows(worker_rows_), make_rows(worker_rows_),
+         AlignedBuffer<float>(kernels::attention_scratch_floats(static_cast<int>(worker_rows_), shape.head_dim)),
+         AlignedBuffer<std::int32_t>(worker_rows_), AlignedBuffer<std::int32_t>(worker_rows_)});
   }
   partial_ = make_rows(partial_rows_);
   walks_.reserve(max_tokens);
@@ -93,7 +94,8 @@ Attention::Attention(const AttentionShape& shape, std::int64_t max_tokens, const
 
 std::size_t Attention::buffer_bytes(const AttentionShape& shape, int threads) {
   auto rows_bytes = [&](std::int64_t rows) { return rows * (round_up(shape.head_dim, kLanes) + 2) * sizeof(float); };
-  std::size_t scores = kernels::attention_scratch_floats(static_cast<int>(rows_of_largest_tile(shape))) * sizeof(float);
+  std::size_t scores =
+      kernels::attention_scratch_floats(static_cast<int>(rows_of_largest_tile(shape)), shape.head_dim) * sizeof(float);
   return rows_bytes(rows_of_wave(shape)) + threads * (2 * rows_bytes(rows_of_largest_tile(shape)) + scores);
 }
 

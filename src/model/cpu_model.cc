@@ -72,7 +72,7 @@ CpuModel::CpuModel(CpuModelParts parts)
   info_.kv_bytes_reserved = kv_sequence_bytes(cache_.layout(), parts.context, kPassTokens);
   info_.weights = weights_.kinds;
   info_.activations = weights_.activations;
-  info_.kv = parts.kv_kind == kernels::KvKind::float32 ? "float32" : "bfloat16";
+  info_.kv = kv_kind_name(parts.kv_kind);
   info_.device = fmt::format("cpu: {}, {} thread{}", kernels_.name, threads_->size(), threads_->size() == 1 ? "" : "s");
 }
 

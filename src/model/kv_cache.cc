@@ -163,6 +163,18 @@ std::byte* KvCache::values(LayerType type, BlockId block, int layer, int kv_head
   return keys(type, block, layer, kv_head) + head_bytes_;
 }
 
+std::string_view kv_kind_name(kernels::KvKind kind) {
+  switch (kind) {
+    case kernels::KvKind::float32:
+      return "float32";
+    case kernels::KvKind::bfloat16:
+      return "bfloat16";
+    case kernels::KvKind::int8:
+      return "int8";
+  }
+  return {};
+}
+
 std::size_t kv_sequence_bytes(const KvLayout& layout, std::int64_t positions, std::int64_t chunk) {
   std::int64_t full = blocks_for(positions);
   std::int64_t sliding = std::min(full, sliding_blocks_at_most(window_of(layout), std::min(positions, chunk)));

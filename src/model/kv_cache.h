@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "core/aligned_buffer.h"
@@ -120,6 +121,9 @@ class KvCache {
   BlockPool full_;
   BlockPool sliding_;
 };
+
+// "float32", "bfloat16", "int8".
+std::string_view kv_kind_name(kernels::KvKind kind);
 
 // Bytes that a sequence of `positions` takes when it is stepped in chunks of at most `chunk`.
 std::size_t kv_sequence_bytes(const KvLayout& layout, std::int64_t positions, std::int64_t chunk);

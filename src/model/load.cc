@@ -124,9 +124,10 @@ ActivationMode parse_activation_mode(std::string_view name) {
 }
 
 KvKind parse_kv_kind(std::string_view name) {
-  if (name == "float32") return KvKind::float32;
-  if (name == "bfloat16") return KvKind::bfloat16;
-  throw_error(ErrorCode::invalid_argument, "KV cache dtype \"{}\": bfloat16 and float32 are known", name);
+  for (KvKind kind : {KvKind::float32, KvKind::bfloat16, KvKind::int8}) {
+    if (name == kv_kind_name(kind)) return kind;
+  }
+  throw_error(ErrorCode::invalid_argument, "KV cache dtype \"{}\": bfloat16, float32 and int8 are known", name);
 }
 
 }  // namespace sparkx

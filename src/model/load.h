@@ -53,7 +53,7 @@ std::optional<kernels::WeightKind> parse_weight_kind(std::string_view name);
 std::optional<Quantization> parse_quantization(std::string_view mode, int group, bool head);
 // "int8", "float32". Throws Error{invalid_argument}.
 ActivationMode parse_activation_mode(std::string_view name);
-// "float32", "bfloat16". Throws Error{invalid_argument}.
+// "float32", "bfloat16", "int8". Throws Error{invalid_argument}.
 kernels::KvKind parse_kv_kind(std::string_view name);
 
 }  // namespace sparkx

@@ -12,7 +12,7 @@ using sparkx::testing::EachTable;
 using sparkx::testing::Numbers;
 using sparkx::testing::round_up16;
 
-constexpr KvKind kKvKindList[] = {KvKind::float32, KvKind::bfloat16};
+constexpr KvKind kKvKindList[] = {KvKind::float32, KvKind::bfloat16, KvKind::int8};
 const float kNan = std::numeric_limits<float>::quiet_NaN();
 
 // One span of the cache for one KV head; slots that nothing was stored in hold NaN, as a reused block may.
@@ -24,7 +24,7 @@ class Span {
         bytes_(kv_block_bytes(kind, head_dim)),
         keys_(kSpanBlocks * bytes_),
         values_(kSpanBlocks * bytes_) {
-    std::memset(keys_.data(), 0xff, keys_.size());  // 0xffff and 0xffffffff are NaN in both kinds
+    std::memset(keys_.data(), 0xff, keys_.size());  // 0xffff and 0xffffffff are NaN: numbers, or the scales of int8
     std::memset(values_.data(), 0xff, values_.size());
   }
 
@@ -76,7 +76,7 @@ struct Result {
 
 Result attend(const KernelTable& table, const AttentionSpan& span) {
   Result result(span.rows, span.head_dim);
-  std::vector<float> scratch(attention_scratch_floats(span.rows), kNan);
+  std::vector<float> scratch(attention_scratch_floats(span.rows, span.head_dim), kNan);
   table.attention_span(span, result.state(), scratch.data());
   return result;
 }
@@ -134,7 +134,7 @@ std::vector<std::vector<std::int32_t>> masks(Numbers& numbers, int rows, int pat
 TEST_P(Attention, EqualsTheReferenceForEveryMask) {
   Numbers numbers(11);
   for (const KvKind kind : kKvKindList) {
-    for (const int head_dim : {2, 6, 16, 24, 64, 80, 256}) {
+    for (const int head_dim : {2, 6, 16, 24, 64, 80, 136, 256}) {
       for (const int rows : {1, 2, 3, 4, 5, 8, 13, 33, 70}) {
         if (head_dim > 64 && rows > 8 && rows != 33) continue;
         for (int pattern = 0; pattern < 8; ++pattern) {
@@ -243,7 +243,7 @@ TEST_P(Attention, MergingAndFinishingEqualTheReference) {
 
 TEST_P(Attention, KeysAndValuesAreStoredInTheirPlacesOnly) {
   Numbers numbers(15);
-  for (const KvKind kind : kKvKindList) {
+  for (const KvKind kind : {KvKind::float32, KvKind::bfloat16}) {
     for (const int head_dim : {2, 6, 32}) {
       const std::size_t size = kind == KvKind::float32 ? 4 : 2;
       std::vector<std::byte> keys(kv_block_bytes(kind, head_dim), std::byte{0x5a}), values = keys;
@@ -266,6 +266,63 @@ TEST_P(Attention, KeysAndValuesAreStoredInTheirPlacesOnly) {
       }
       EXPECT_EQ(keys, expected_keys);
       EXPECT_EQ(values, expected_values);
+    }
+  }
+}
+
+// int8: codes and a scale for each 64 channels, the codes followed by zeros up to what the kernels load.
+TEST_P(Attention, CodesAndScalesAreStoredInTheirPlacesOnly) {
+  Numbers numbers(16);
+  for (const int head_dim : {2, 6, 64, 72, 130}) {
+    const int groups = (head_dim + 63) / 64, key_channels = (head_dim + 31) / 32 * 32;
+    const int value_channels = round_up16(head_dim), panel_bytes = groups * 64 + key_channels * 16;
+    std::vector<std::byte> keys(kv_block_bytes(KvKind::int8, head_dim), std::byte{0x5a}), values = keys;
+    EXPECT_EQ(keys.size(), static_cast<std::size_t>(4 * panel_bytes));
+    auto expected_keys = keys, expected_values = values;
+    for (const int slot : {0, 1, 15, 16, 37, 63}) {
+      const auto key = numbers.rows(1, head_dim), value = numbers.rows(1, head_dim);
+      table().store_key[static_cast<int>(KvKind::int8)](keys.data(), slot, key.data(), head_dim);
+      table().store_value[static_cast<int>(KvKind::int8)](values.data(), slot, value.data(), head_dim);
+      const sparkx::testing::CodedRows key_codes(reference(), key.span(), head_dim, 64);
+      const sparkx::testing::CodedRows value_codes(reference(), value.span(), head_dim, 64);
+      std::byte* panel = expected_keys.data() + slot / 16 * panel_bytes;
+      for (int c = 0; c < key_channels; ++c) {
+        panel[(c / 64 + 1) * 64 + (c / 4 * 16 + slot % 16) * 4 + c % 4] =
+            static_cast<std::byte>(key_codes->codes[c] + 128);
+      }
+      for (int c = 0; c < value_channels; ++c) {
+        expected_values[slot * value_channels + c] = static_cast<std::byte>(value_codes->codes[c]);
+      }
+      for (int g = 0; g < groups; ++g) {
+        std::memcpy(panel + g * 1088 + slot % 16 * 4, &key_codes->scales[g], 4);
+        std::memcpy(expected_values.data() + 64 * value_channels + (g * 64 + slot) * 4, &value_codes->scales[g], 4);
+      }
+    }
+    EXPECT_EQ(keys, expected_keys) << head_dim;
+    EXPECT_EQ(values, expected_values) << head_dim;
+  }
+}
+
+// What is not finite makes a scale NaN, and so only the rows that see it.
+TEST_P(Attention, AScaleThatIsNotFiniteStaysWithItsPosition) {
+  Numbers numbers(17);
+  const int head_dim = 80, rows = 5, bad = 21;
+  for (const bool in_key : {true, false}) {
+    Span span(KvKind::int8, head_dim);
+    for (int position = 0; position < 40; ++position) {
+      auto key = numbers.fill(head_dim), value = numbers.fill(head_dim);
+      if (position == bad) (in_key ? key : value)[70] = std::numeric_limits<float>::infinity();
+      span.store(table(), position, key.data(), value.data());
+    }
+    const auto queries = numbers.rows(rows, head_dim);
+    const std::vector<std::int32_t> first = {0, 22, 0, 21, 0}, end = {21, 40, 40, 22, 10};
+    Result found = attend(table(), span.view(queries, first, end));
+    for (int row = 0; row < rows; ++row) {
+      for (int c = 0; c < head_dim; ++c) {
+        const bool sees = first[row] <= bad && bad < end[row];
+        const bool expected = !sees || (!in_key && c < 64);  // the value's first group of channels is finite
+        ASSERT_EQ(std::isfinite(found.output[row * found.stride + c]), expected) << "row " << row << ", channel " << c;
+      }
     }
   }
 }

@@ -214,10 +214,14 @@ TEST_P(Vectors, Rule8GeluMul) {
   EXPECT_EQ(difference(floats(item, "y"), gate), "");
 }
 
-TEST_P(Vectors, Rule9Attention) {
+TEST_P(Vectors, Rules9And10Attention) {
+  const std::map<std::string, KvKind> kinds = {
+      {"float32", KvKind::float32}, {"bfloat16", KvKind::bfloat16}, {"int8", KvKind::int8}};
   int index = 0;
-  for (const json::Value& item : document().find("attention")->as_array()) {
-    const KvKind kind = item.find("kv")->as_string() == "float32" ? KvKind::float32 : KvKind::bfloat16;
+  std::vector<json::Value> items = document().find("attention")->as_array();
+  for (const json::Value& item : document().find("attention_int8")->as_array()) items.push_back(item);
+  for (const json::Value& item : items) {
+    const KvKind kind = kinds.at(item.find("kv")->as_string());
     const int head_dim = number(item, "head_dim"), positions = number(item, "positions");
     const auto queries = padded(floats(item, "queries"), head_dim);
     const auto keys = floats(item, "keys"), values = floats(item, "values"), gate = floats(item, "gate");
@@ -228,7 +232,7 @@ TEST_P(Vectors, Rule9Attention) {
     std::vector<float> max(rows, -std::numeric_limits<float>::infinity()), sum(rows), part_max(rows), part_sum(rows);
     const AttentionState state{max.data(), sum.data(), output.data(), stride};
     const AttentionState part{part_max.data(), part_sum.data(), part_output.data(), stride};
-    std::vector<float> scratch(attention_scratch_floats(rows));
+    std::vector<float> scratch(attention_scratch_floats(rows, head_dim));
     const std::size_t bytes = kv_block_bytes(kind, head_dim);
     for (int start = 0; start < positions; start += kSpanPositions) {
       AlignedBuffer<std::byte> key_blocks(bytes * kSpanBlocks), value_blocks(bytes * kSpanBlocks);

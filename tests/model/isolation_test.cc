@@ -191,8 +191,8 @@ TEST_P(Isolation, SequenceWithoutRoomForABlockIsNotCreated) {
   model->create_sequence();
 }
 
-INSTANTIATE_TEST_SUITE_P(, Isolation, ::testing::Values(KvKind::float32, KvKind::bfloat16),
-                         [](const auto& info) { return info.param == KvKind::float32 ? "float32" : "bfloat16"; });
+INSTANTIATE_TEST_SUITE_P(, Isolation, ::testing::Values(KvKind::float32, KvKind::bfloat16, KvKind::int8),
+                         [](const auto& info) { return std::string(kv_kind_name(info.param)); });
 
 TEST(Steps, UnknownAndRepeatedSequencesAreTheCallersMistake) {
   testing::RandomModel random({});

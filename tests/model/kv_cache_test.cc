@@ -91,6 +91,18 @@ TEST(KvCache, ReservationThatFailsChangesNothing) {
   EXPECT_TRUE(grow(cache, sequence, 100, 512));
 }
 
+// A float32 for each 64 channels beside a byte a channel: 17 / 32 of bfloat16, when nothing has to be padded.
+TEST(KvCache, BytesOfAPosition) {
+  const auto bytes = [](kernels::KvKind kind, int head_dim) {
+    return kv_sequence_bytes({kind, head_dim, 2, 7, 0, 0}, 32768, 512);
+  };
+  constexpr std::size_t kNumbers = std::size_t{2} * 7 * 2 * 32768;  // times head_dim
+  EXPECT_EQ(bytes(kernels::KvKind::float32, 256), 4 * 256 * kNumbers);
+  EXPECT_EQ(bytes(kernels::KvKind::bfloat16, 256), 2 * 256 * kNumbers);
+  EXPECT_EQ(bytes(kernels::KvKind::int8, 256), (256 + 4 * 4) * kNumbers);
+  EXPECT_EQ(bytes(kernels::KvKind::int8, 72), (96 + 2 * 4) * kNumbers);  // keys go in stretches of 32 channels
+}
+
 TEST(KvCache, SequencesDoNotShareMemory) {
   KvCache cache(layout(), kNoLimit);
   KvSequence first, second;

@@ -103,6 +103,11 @@ TEST(Load, InfoNamesSizesAndModes) {
   EXPECT_EQ(load_model(checkpoint, options)->info().kv, "float32");
   options.kv_kind = KvKind::bfloat16;
   EXPECT_EQ(load_model(checkpoint, options)->info().kv, "bfloat16");
+  options.kv_kind = KvKind::int8;
+  auto with_int8 = load_model(checkpoint, options);
+  EXPECT_EQ(with_int8->info().kv, "int8");
+  EXPECT_EQ(with_int8->info().kv_bytes_reserved,
+            kv_sequence_bytes(kv_layout(checkpoint.config(), KvKind::int8), kDefaultContext, 512));
 }
 
 TEST(Load, ProgressReachesTheTotalAndCanCancel) {
@@ -231,6 +236,7 @@ TEST(Dtype, NamesAreParsed) {
   EXPECT_EQ(parse_weight_kind("float16"), WeightKind::float16);
   EXPECT_EQ(parse_kv_kind("float32"), KvKind::float32);
   EXPECT_EQ(parse_kv_kind("bfloat16"), KvKind::bfloat16);
+  EXPECT_EQ(parse_kv_kind("int8"), KvKind::int8);
   EXPECT_THROW(parse_weight_kind("int8"), Error);
   EXPECT_THROW(parse_kv_kind("float16"), Error);
 }

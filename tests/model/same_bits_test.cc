@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kernels/kernels.h"
+#include "model/kv_cache.h"
 #include "support/model_runs.h"
 #include "support/oracle.h"
 #include "support/random_model.h"
@@ -38,7 +39,7 @@ std::unique_ptr<Model> load(const Subject& subject, KvKind kv, int threads, cons
 
 // The reference table, one thread, the whole text at once, then everything else against it.
 void check_all_ways(const Subject& subject, KvKind kv) {
-  SCOPED_TRACE(subject.name + (kv == KvKind::float32 ? ", float32 cache" : ", bfloat16 cache"));
+  SCOPED_TRACE(subject.name + ", " + std::string(kv_kind_name(kv)) + " cache");
   const kernels::KernelTable& reference = kernels::kernel_table("reference");
   auto model = load(subject, kv, 1, reference);
   const std::int64_t vocab = model->info().vocab_size;
@@ -118,14 +119,12 @@ Subject committed(const std::string& name) {
 
 TEST(SameBits, SlidingWindowFourTimesOver) {
   Subject subject = committed("tied-bf16");
-  check_all_ways(subject, KvKind::float32);
-  check_all_ways(subject, KvKind::bfloat16);
+  for (KvKind kv : {KvKind::float32, KvKind::bfloat16, KvKind::int8}) check_all_ways(subject, kv);
 }
 
 TEST(SameBits, UntiedWithBiasesAndOddSizes) {
   Subject subject = committed("untied-biased-f32");
-  check_all_ways(subject, KvKind::float32);
-  check_all_ways(subject, KvKind::bfloat16);
+  for (KvKind kv : {KvKind::float32, KvKind::bfloat16, KvKind::int8}) check_all_ways(subject, kv);
 }
 
 TEST(SameBits, ManySpansAndThreeWindowsOf512) {
@@ -135,7 +134,9 @@ TEST(SameBits, ManySpansAndThreeWindowsOf512) {
   spec.intermediate_size = 24;
   spec.head_dim = 8;
   testing::RandomModel random(spec);
-  check_all_ways({"random", random.open(), testing::random_tokens(1700, spec.vocab_size, 3)}, KvKind::bfloat16);
+  Subject subject{"random", random.open(), testing::random_tokens(1700, spec.vocab_size, 3)};
+  check_all_ways(subject, KvKind::bfloat16);
+  check_all_ways(subject, KvKind::int8);
 }
 
 TEST(SameBits, Quantized) {
@@ -154,6 +155,7 @@ TEST(SameBits, Quantized) {
           testing::random_tokens(200, spec.vocab_size, 3),
           {.dtype = kernels::WeightKind::bfloat16, .quantize = Quantization{bits, 32}, .activations = activations}};
       check_all_ways(subject, KvKind::bfloat16);
+      check_all_ways(subject, KvKind::int8);
       check_company(subject, KvKind::float32);
     }
   }
@@ -161,8 +163,7 @@ TEST(SameBits, Quantized) {
 
 TEST(SameBits, AloneOrWithStrangers) {
   Subject subject = committed("untied-biased-f32");
-  check_company(subject, KvKind::float32);
-  check_company(subject, KvKind::bfloat16);
+  for (KvKind kv : {KvKind::float32, KvKind::bfloat16, KvKind::int8}) check_company(subject, kv);
 }
 
 class SameBitsOracle : public ::testing::TestWithParam<const char*> {};

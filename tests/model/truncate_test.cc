@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "kernels/kernels.h"
+#include "model/kv_cache.h"
 #include "support/model_runs.h"
 #include "support/random_model.h"
 
@@ -98,10 +99,9 @@ TEST_P(Truncate, BackAndForthManyTimes) {
   EXPECT_TRUE(same_bits(got, fresh(length, 50), spec_.vocab_size));
 }
 
-INSTANTIATE_TEST_SUITE_P(, Truncate, ::testing::Values(kernels::KvKind::float32, kernels::KvKind::bfloat16),
-                         [](const auto& info) {
-                           return info.param == kernels::KvKind::float32 ? "float32" : "bfloat16";
-                         });
+INSTANTIATE_TEST_SUITE_P(, Truncate,
+                         ::testing::Values(kernels::KvKind::float32, kernels::KvKind::bfloat16, kernels::KvKind::int8),
+                         [](const auto& info) { return std::string(kv_kind_name(info.param)); });
 
 }  // namespace
 }  // namespace sparkx

@@ -161,21 +161,42 @@ def gelu_mul(g, u):
     return [((f32(0.5) * a) * (f32(1) + erf(a * f32(0.70710678)))) * b for a, b in zip(g, u)]
 
 
-def attention_row(q, keys, values, first, end, scale, gate):
+def coded_score(q, k):
+    """Rule 10: a query and a key, both float32."""
+    q_codes, s_q = code_activations(q, 64)
+    k_codes, s_k = code_activations(k, 64)
+    score = f32(0)
+    for g, begin in enumerate(range(0, len(q), 64)):
+        d = sum(a * b for a, b in zip(q_codes[begin:begin + 64], k_codes[begin:begin + 64]))
+        score = fma(s_k[g], s_q[g] * f32(d), score)
+    return score
+
+
+def coded_output(p, values):
+    """Rule 10: values are float32, in key order."""
+    rows = [code_activations(v, 64) for v in values]
+    return [chain((pk * scales[c // 64], f32(codes[c])) for pk, (codes, scales) in zip(p, rows))
+            for c in range(len(values[0]))]
+
+
+def attention_row(q, keys, values, first, end, scale, gate, coded=False):
     """One query over visible positions [first, end), span by span; also the state before the division."""
     state = None
     for start in range(0, len(keys), 512):
         visible = [k for k in range(start, min(start + 512, len(keys))) if first <= k < end]
         if not visible:
             continue
-        scores = [chain(zip(q, keys[k])) * scale for k in visible]
+        scores = [(coded_score(q, keys[k]) if coded else chain(zip(q, keys[k]))) * scale for k in visible]
         m = max(scores)
         p = [exp(s - m) for s in scores]
         partial = [f32(0)] * 16
         for k, v in zip(visible, p):
             partial[k % 16] = partial[k % 16] + v
         l = tree(partial)
-        o = [chain((pk, values[k][c]) for k, pk in zip(visible, p)) for c in range(len(q))]
+        if coded:
+            o = coded_output(p, [values[k] for k in visible])
+        else:
+            o = [chain((pk, values[k][c]) for k, pk in zip(visible, p)) for c in range(len(q))]
         if state is None:
             state = (m, l, o)
             continue
@@ -377,6 +398,31 @@ def attention_cases():
     return out
 
 
+def coded_attention_cases():
+    """Rule 10. Numbers of its own, so that other cases do not change them."""
+    rng = np.random.default_rng(10)
+    out = []
+    # A part of a span; a short last group; three groups, the last one of 2 channels; several spans and windows.
+    for head_dim, count, ranges, size in (
+            (6, 5, [(0, 5), (2, 3), (0, 1)], 1), (64, 40, [(0, 40), (30, 40), (7, 19)], 1),
+            (72, 33, [(0, 33), (16, 33)], 2), (130, 20, [(0, 20), (3, 18)], 3),
+            (6, 1030, [(0, 1030), (500, 520), (1024, 1030)], 3)):
+        draw = lambda *shape: rng.standard_normal(shape).astype(f32)
+        q, k, v = draw(len(ranges), head_dim) * f32(size), draw(count, head_dim), draw(count, head_dim)
+        k[0] = 0  # scales of 0
+        v[1] = f32(2.0**-110)
+        k[2, :2] = k[2].max() * f32(50)  # one channel that leaves the others few steps
+        v[3] *= f32(16)
+        k[4] = f32(-3)  # codes of -127 and, against a query of the same kind, the largest sums
+        q[0, :] = np.where(np.arange(head_dim) % 2, q[0], np.abs(q[0]).max())
+        gate, scale = draw(len(ranges)), f32(1) / np.sqrt(f32(head_dim))
+        y = [attention_row(q[r], k, v, *ranges[r], scale, gate[r], coded=True) for r in range(len(ranges))]
+        out.append({"kv": "int8", "head_dim": head_dim, "positions": count, "first": [r[0] for r in ranges],
+                    "end": [r[1] for r in ranges], "scale": bits([scale]), "queries": bits(q), "keys": bits(k),
+                    "values": bits(v), "gate": bits(gate), "y": bits(y)})
+    return out
+
+
 def exp_sum_cases():
     out = []
     for n in (1, 15, 16, 37, 100):
@@ -442,7 +488,7 @@ if __name__ == "__main__":
     document = {
         "rounding": rounding_cases(), "dot": dot_cases(), "rms_norm": norm_cases(), "cos_sin": cos_sin, "rope": rotations,
         "functions": function_cases(), "gelu_mul": gelu_cases(), "attention": attention_cases(), "exp_sum": exp_sum_cases(),
-        "codes": code_cases(), "affine": affine_cases(),
+        "codes": code_cases(), "affine": affine_cases(), "attention_int8": coded_attention_cases(),
     }
     path = pathlib.Path(__file__).parent.parent / "data" / "numerics.json"
     path.write_text(json.dumps(document, indent=1) + "\n")

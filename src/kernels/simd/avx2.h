@@ -189,6 +189,11 @@ inline F32x16 load_bfloat16_first(const void* p, int count) {
   return load_bfloat16(values);
 }
 
+inline F32x16 load_int8(const void* p) {
+  const __m128i bytes = _mm_loadu_si128(static_cast<const __m128i*>(p));
+  return {_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes)),
+          _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(bytes, 8)))};
+}
 inline F32x16 load_float16(const void* p) {
   const auto* halves = static_cast<const __m128i*>(p);
   return {_mm256_cvtph_ps(_mm_loadu_si128(halves)), _mm256_cvtph_ps(_mm_loadu_si128(halves + 1))};

@@ -183,6 +183,9 @@ inline F32x16 load_bfloat16_first(const void* p, int count) {
   return widen_bfloat16(_mm256_maskz_loadu_epi16(static_cast<__mmask16>((1u << count) - 1), p));
 }
 
+inline F32x16 load_int8(const void* p) {
+  return {_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(static_cast<const __m128i*>(p))))};
+}
 inline F32x16 load_float16(const void* p) {
   return {_mm512_cvtph_ps(_mm256_loadu_si256(static_cast<const __m256i*>(p)))};
 }

@@ -290,6 +290,11 @@ inline F32x16 load_bfloat16_first(const void* p, int count) {
   const auto* values = static_cast<const std::uint16_t*>(p);
   return each_float<16>([&](int i) { return i < count ? widen_bfloat16(values[i]) : 0.0f; });
 }
+// 16 consecutive signed bytes.
+inline F32x16 load_int8(const void* p) {
+  const auto* values = static_cast<const std::int8_t*>(p);
+  return each_float<16>([&](int i) { return static_cast<float>(values[i]); });
+}
 inline F32x16 load_float16(const void* p) {
   const auto* values = static_cast<const std::uint16_t*>(p);
   return each_float<16>([&](int i) { return widen_float16(values[i]); });
