@@ -120,31 +120,6 @@ void quantize(benchmark::State& state) {
 }
 BENCHMARK(quantize);
 
-// One full span of bfloat16 cache, head_dim 256: 4 rows are a decoding token of the 1.7B model, 64 a chunk of 16.
-void attention(benchmark::State& state) {
-  const int rows = static_cast<int>(state.range(0)), head_dim = 256;
-  const std::size_t bytes = kv_block_bytes(KvKind::bfloat16, head_dim);
-  AlignedBuffer<std::byte> keys(kSpanBlocks * bytes), values(kSpanBlocks * bytes);
-  AlignedBuffer<float> queries(rows * head_dim), output(rows * head_dim), max(rows), sum(rows);
-  AlignedBuffer<float> scratch(attention_scratch_floats(rows, head_dim));
-  AlignedBuffer<std::int32_t> first(rows), end(rows);
-  std::fill(end.begin(), end.end(), kSpanPositions);
-  AttentionSpan span{KvKind::bfloat16, head_dim, {}, {}, rows, queries.data(), head_dim, first.data(), end.data(), 1};
-  for (int block = 0; block < kSpanBlocks; ++block) {
-    span.keys[block] = keys.data() + block * bytes;
-    span.values[block] = values.data() + block * bytes;
-  }
-  const KernelTable& table = kernel_table();
-  for (auto _ : state) {
-    table.attention_span(span, {max.data(), sum.data(), output.data(), head_dim}, scratch.data());
-    benchmark::ClobberMemory();
-  }
-  state.counters["mac/s"] =
-      benchmark::Counter(2.0 * rows * head_dim * kSpanPositions, benchmark::Counter::kIsIterationInvariantRate);
-  state.SetLabel(table.name);
-}
-BENCHMARK(attention)->Arg(4)->Arg(64);
-
 void gelu_mul(benchmark::State& state) {
   AlignedBuffer<float> gate(6656), up(6656), out(6656);
   const KernelTable& table = kernel_table();

@@ -116,6 +116,18 @@ inline Visible visible_keys(const AttentionSpan& args, int row, int count) {
   return v;
 }
 
+// Memory that is wanted soon after a block of keys, as far from these pointers as the keys in work are from the block's
+// first one: a token that is decoded meets every line of the cache for the first time.
+struct Ahead {
+  const std::byte* values;     // of the same block
+  const std::byte* next_keys;  // of the block behind it, or of this one when nobody wants that
+
+  void fetch(std::size_t offset) const {
+    __builtin_prefetch(values + offset, 0, 2);  // into the second-level cache: it holds a span, the first one does not
+    __builtin_prefetch(next_keys + offset, 0, 2);
+  }
+};
+
 // 64 bytes of a key panel.
 template <KvKind kind>
 struct KeyStep;
@@ -138,8 +150,8 @@ struct KeyStep<KvKind::bfloat16> {
 
 // Chains of rule 9 for R rows of queries and P key panels, which begin `offset` bytes behind their block.
 template <KvKind kind, int P, int R>
-inline void float_chains(const std::byte* block, std::size_t offset, std::size_t panel_bytes, const float* queries,
-                         std::int64_t query_stride, int head_dim, F32x16 (&scores)[P][R]) {
+inline void float_chains(const std::byte* block, std::size_t offset, std::size_t panel_bytes, const Ahead& ahead,
+                         const float* queries, std::int64_t query_stride, int head_dim, F32x16 (&scores)[P][R]) {
   constexpr int kChannels = KeyStep<kind>::kChannels;
   F32x16 s[P][R];
   SPARKX_UNROLL
@@ -151,6 +163,7 @@ inline void float_chains(const std::byte* block, std::size_t offset, std::size_t
     F32x16 key[P][kChannels];
     SPARKX_UNROLL
     for (int p = 0; p < P; ++p) {
+      ahead.fetch(offset + p * panel_bytes);
       const KeyStep<kind> step(block + offset + p * panel_bytes);
       SPARKX_UNROLL
       for (int i = 0; i < kChannels; ++i) key[p][i] = step.channel[i];
@@ -174,8 +187,8 @@ inline void float_chains(const std::byte* block, std::size_t offset, std::size_t
 
 // Chains of rule 10 for R rows of codes and P key panels, which begin `offset` bytes behind their block.
 template <int P, int R>
-inline void coded_chains(const std::byte* block, std::size_t offset, std::size_t panel_bytes, const QueryCodes& queries,
-                         int row, int head_dim, F32x16 (&scores)[P][R]) {
+inline void coded_chains(const std::byte* block, std::size_t offset, std::size_t panel_bytes, const Ahead& ahead,
+                         const QueryCodes& queries, int row, int head_dim, F32x16 (&scores)[P][R]) {
   F32x16 s[P][R];
   SPARKX_UNROLL
   for (int p = 0; p < P; ++p) {
@@ -186,6 +199,8 @@ inline void coded_chains(const std::byte* block, std::size_t offset, std::size_t
   const std::int8_t* codes = queries.row_codes(row);
   for (int group = 0; group < queries.groups; ++group, offset += kKeyGroupBytes, codes += kKvGroup) {
     const std::byte* keys = block + offset;
+    SPARKX_UNROLL
+    for (int p = 0; p < P; ++p) ahead.fetch(offset + p * panel_bytes);
     const float* scales = queries.scales + row * queries.groups + group;
     const std::int32_t* corrections = queries.corrections + row * queries.groups + group;
     I32x16 d[P][R];
@@ -195,9 +210,13 @@ inline void coded_chains(const std::byte* block, std::size_t offset, std::size_t
       for (int r = 0; r < R; ++r) d[p][r] = splat<I32x16>(corrections[r * queries.groups]);
     }
     const int channels = head_dim - group * kKvGroup < kKvGroup ? head_dim - group * kKvGroup : kKvGroup;
-    const std::byte* step = keys + kLanes * sizeof(float);
+    std::size_t step = offset + kLanes * sizeof(float);
     for (int c = 0; c < channels; c += kStretchColumns, step += kLanes * kStretchColumns) {
-      byte_stretch<P, R>(step, panel_bytes, codes + c, code_stride, d);
+      SPARKX_UNROLL
+      for (int p = 0; p < P; ++p) {
+        for (int line = 0; line < kLanes * kStretchColumns; line += 64) ahead.fetch(step + p * panel_bytes + line);
+      }
+      byte_stretch<P, R>(block + step, panel_bytes, codes + c, code_stride, d);
     }
     SPARKX_UNROLL
     for (int p = 0; p < P; ++p) {
@@ -217,16 +236,19 @@ inline void coded_chains(const std::byte* block, std::size_t offset, std::size_t
 
 // Scaled scores of R rows, from `row` + `tile` on, for P key panels of one block: scores[tile + r][position].
 template <KvKind kind, int P, int R>
-inline void score_panels(const AttentionSpan& args, int row, int tile, int panel, const Workspace& work) {
+__attribute__((noinline)) void score_panels(const AttentionSpan& args, int row, int tile, int panel,
+                                            const Workspace& work) {
   const std::size_t panel_bytes = key_panel_bytes(kind, args.head_dim);
   const int block = panel / kBlockPanels;
   const std::size_t offset = panel % kBlockPanels * panel_bytes;
+  const bool more = block + 1 < kSpanBlocks && args.keys[block + 1] != nullptr;
+  const Ahead ahead{args.values[block], args.keys[block + more]};
   F32x16 s[P][R];
   if constexpr (kind == KvKind::int8) {
-    coded_chains<P, R>(args.keys[block], offset, panel_bytes, work.queries, tile, args.head_dim, s);
+    coded_chains<P, R>(args.keys[block], offset, panel_bytes, ahead, work.queries, tile, args.head_dim, s);
   } else {
-    float_chains<kind, P, R>(args.keys[block], offset, panel_bytes, args.queries + (row + tile) * args.query_stride,
-                             args.query_stride, args.head_dim, s);
+    float_chains<kind, P, R>(args.keys[block], offset, panel_bytes, ahead,
+                             args.queries + (row + tile) * args.query_stride, args.query_stride, args.head_dim, s);
   }
   const F32x16 scale = splat<F32x16>(args.scale);
   float* scores = work.scores + tile * kSpanPositions + panel * kLanes;
@@ -275,6 +297,16 @@ inline void softmax_row(float* scores, int first, int end, float* max_out, float
   *sum_out = tree_sum(l);
 }
 
+// A tile of a few rows fetches keys of the next span while it sums values. One of many rows multiplies longer than it
+// reads.
+constexpr int kFetchingRows = 4;
+template <int R>
+inline void fetch_next(const std::byte* p, std::size_t bytes) {
+  if constexpr (R <= kFetchingRows) {
+    for (std::size_t line = 0; line < bytes; line += 64) __builtin_prefetch(p + line, 0, 2);
+  }
+}
+
 // One vector of channels of V; `count` of them exist.
 template <KvKind kind>
 inline F32x16 load_values(const std::byte* p, int count) {
@@ -287,11 +319,12 @@ inline F32x16 load_values(const std::byte* p, int count) {
   }
 }
 
-// Carries on the chains over keys [begin, end) of a block: R rows, C vectors of channels of which the last has
-// `last_count` channels. weights: [R][weight_stride], from the block's first key on.
+// Carries on the chains over keys [begin, end) of a block and fetches as much of `next_keys`: R rows, C vectors of
+// channels of which the last has `last_count` channels. weights: [R][weight_stride], from the block's first key on.
 template <KvKind kind, int R, int C>
-inline void value_chains(const std::byte* values, int head_dim, const float* weights, int weight_stride, int begin,
-                         int end, int last_count, float* output, std::int64_t output_stride) {
+__attribute__((noinline)) void value_chains(const std::byte* values, const std::byte* next_keys, int head_dim,
+                                            const float* weights, int weight_stride, int begin, int end, int last_count,
+                                            float* output, std::int64_t output_stride) {
   F32x16 o[R][C];
   SPARKX_UNROLL
   for (int r = 0; r < R; ++r) {
@@ -300,6 +333,7 @@ inline void value_chains(const std::byte* values, int head_dim, const float* wei
   }
   for (int key = begin; key < end; ++key) {
     const std::byte* row = values + static_cast<std::size_t>(key) * value_bytes(kind, head_dim);
+    fetch_next<R>(next_keys + (row - values), C * kLanes * element_bytes(kind));
     SPARKX_UNROLL
     for (int c = 0; c < C; ++c) {
       const F32x16 v = load_values<kind>(row + c * kLanes * element_bytes(kind), c + 1 < C ? kLanes : last_count);
@@ -325,8 +359,8 @@ inline void scale_weights(const float* p, const float* value_scales, int begin, 
 
 // The keys [begin, end) of a block for R rows and all channels. p: [R][kSpanPositions], from the block's first key on.
 template <KvKind kind, int R>
-void sum_values(const std::byte* values, int head_dim, const float* p, int begin, int end, float* output,
-                std::int64_t output_stride) {
+void sum_values(const std::byte* values, const std::byte* next_keys, int head_dim, const float* p, int begin, int end,
+                float* output, std::int64_t output_stride) {
   constexpr int kWide = kChannelVectors * kLanes;
   static_assert(kKvGroup % kWide == 0);  // one scale for each row and key
   float scaled[kind == KvKind::int8 ? R * kBlockPositions : 1];
@@ -334,23 +368,29 @@ void sum_values(const std::byte* values, int head_dim, const float* p, int begin
   constexpr int kWeightStride = kind == KvKind::int8 ? kBlockPositions : kSpanPositions;
   for (int channel = 0; channel < head_dim;) {
     if constexpr (kind == KvKind::int8) {
-      const auto* scales = reinterpret_cast<const float*>(values + value_scales_offset(head_dim));
       if (channel % kKvGroup == 0) {
-        scale_weights<R>(p, scales + channel / kKvGroup * kBlockPositions, begin, end, scaled);
+        const std::size_t scales = value_scales_offset(head_dim) + channel / kKvGroup * kValueScaleBytes;
+        fetch_next<R>(next_keys + scales, kValueScaleBytes);
+        scale_weights<R>(p, reinterpret_cast<const float*>(values + scales), begin, end, scaled);
       }
     }
-    const std::byte* from = values + channel * element_bytes(kind);
+    const std::size_t offset = channel * element_bytes(kind);
     if (channel + kWide <= head_dim) {
-      value_chains<kind, R, kChannelVectors>(from, head_dim, weights, kWeightStride, begin, end, kLanes,
-                                             output + channel, output_stride);
+      value_chains<kind, R, kChannelVectors>(values + offset, next_keys + offset, head_dim, weights, kWeightStride,
+                                             begin, end, kLanes, output + channel, output_stride);
       channel += kWide;
     } else {
       const int count = head_dim - channel < kLanes ? head_dim - channel : kLanes;
-      value_chains<kind, R, 1>(from, head_dim, weights, kWeightStride, begin, end, count, output + channel,
-                               output_stride);
+      value_chains<kind, R, 1>(values + offset, next_keys + offset, head_dim, weights, kWeightStride, begin, end, count,
+                               output + channel, output_stride);
       channel += kLanes;
     }
   }
+}
+
+// What to fetch while the values of a block are summed: keys of the next span, or what is there already.
+inline const std::byte* keys_to_fetch(const AttentionSpan& args, int block) {
+  return args.next_keys[block] != nullptr ? args.next_keys[block] : args.values[block];
 }
 
 // The output of R rows, block by block. Keys that all rows see are summed together; before and behind them each row
@@ -363,8 +403,8 @@ void output_tile(const AttentionSpan& args, int row, const float* p, float* outp
     if (begin < args.first_visible[row + r]) begin = args.first_visible[row + r];
     if (end > args.end_visible[row + r]) end = args.end_visible[row + r];
     if (begin >= end) return;
-    sum_values<kind, 1>(args.values[block], args.head_dim, p + r * kSpanPositions + start, begin - start, end - start,
-                        output + r * output_stride, output_stride);
+    sum_values<kind, 1>(args.values[block], keys_to_fetch(args, block), args.head_dim, p + r * kSpanPositions + start,
+                        begin - start, end - start, output + r * output_stride, output_stride);
   };
   for (int block = seen.any_begin / kBlockPositions; block * kBlockPositions < seen.any_end; ++block) {
     const int start = block * kBlockPositions, stop = start + kBlockPositions;
@@ -375,8 +415,8 @@ void output_tile(const AttentionSpan& args, int row, const float* p, float* outp
       continue;
     }
     for (int r = 0; r < R; ++r) sum_own(block, r, start, common_begin);
-    sum_values<kind, R>(args.values[block], args.head_dim, p + start, common_begin - start, common_end - start, output,
-                        output_stride);
+    sum_values<kind, R>(args.values[block], keys_to_fetch(args, block), args.head_dim, p + start, common_begin - start,
+                        common_end - start, output, output_stride);
     for (int r = 0; r < R; ++r) sum_own(block, r, common_end, stop);
   }
 }

@@ -117,6 +117,8 @@ struct AttentionSpan {
   const std::int32_t* first_visible;  // [rows] first visible key, counted from the start of the span
   const std::int32_t* end_visible;    // [rows] one past the last; first >= end: the row sees nothing here
   float scale;                        // 1 / sqrt(head_dim)
+  // K of the span that is computed next, to be fetched from memory meanwhile; null where nothing is known.
+  const std::byte* next_keys[kSpanBlocks];
 };
 
 // The running result of some rows over the spans seen so far. max = -inf and nothing else defined: none seen yet.

@@ -108,10 +108,11 @@ AttentionState Attention::state(Rows& rows, std::int64_t first_row) const {
           row_stride_};
 }
 
-void Attention::compute_span(const AttentionPlan& plan, const AttentionTile& tile, std::int64_t span, int kv_head,
+void Attention::compute_span(const AttentionPlan& plan, const SpanOfHead& work, const SpanOfHead* next,
                              const KvCache& cache, int layer, const AttentionBuffers& buffers, Worker& worker,
                              const AttentionState& result) const {
-  std::int64_t start = span * kSpanPositions;
+  const AttentionTile& tile = *work.tile;
+  std::int64_t start = work.span * kSpanPositions;
   std::int32_t* first_visible = worker.first_visible.data();
   std::int32_t* end_visible = worker.end_visible.data();
   int row = 0;
@@ -130,20 +131,30 @@ void Attention::compute_span(const AttentionPlan& plan, const AttentionTile& til
   args.head_dim = shape_.head_dim;
   args.rows = row;
   args.queries =
-      buffers.queries + (kv_head * buffers.query_tokens + tile.first_row) * shape_.group() * buffers.query_stride;
+      buffers.queries + (work.kv_head * buffers.query_tokens + tile.first_row) * shape_.group() * buffers.query_stride;
   args.query_stride = buffers.query_stride;
   args.first_visible = first_visible;
   args.end_visible = end_visible;
   args.scale = 1.0f / std::sqrt(static_cast<float>(shape_.head_dim));
-  const std::vector<BlockId>& blocks =
-      plan.type() == LayerType::full_attention ? tile.sequence->full : tile.sequence->sliding;
-  std::int64_t first_key = plan.first_key(tile.position);
-  std::int64_t end_key = tile.position + tile.tokens;
-  for (int i = 0; i < kSpanBlocks; ++i) {
-    std::int64_t block = span * kSpanBlocks + i;
-    if (block * kBlockPositions >= end_key || (block + 1) * kBlockPositions <= first_key) continue;
-    args.keys[i] = cache.keys(plan.type(), blocks[block], layer, kv_head);
-    args.values[i] = cache.values(plan.type(), blocks[block], layer, kv_head);
+  // Of the blocks of a span, those that the tile sees.
+  auto each_block = [&](const SpanOfHead& of, auto&& body) {
+    const AttentionTile& seeing = *of.tile;
+    const std::vector<BlockId>& blocks =
+        plan.type() == LayerType::full_attention ? seeing.sequence->full : seeing.sequence->sliding;
+    std::int64_t first_key = plan.first_key(seeing.position);
+    std::int64_t end_key = seeing.position + seeing.tokens;
+    for (int i = 0; i < kSpanBlocks; ++i) {
+      std::int64_t block = of.span * kSpanBlocks + i;
+      if (block * kBlockPositions < end_key && (block + 1) * kBlockPositions > first_key) body(i, blocks[block]);
+    }
+  };
+  each_block(work, [&](int i, BlockId block) {
+    args.keys[i] = cache.keys(plan.type(), block, layer, work.kv_head);
+    args.values[i] = cache.values(plan.type(), block, layer, work.kv_head);
+  });
+  if (next != nullptr) {
+    each_block(*next,
+               [&](int i, BlockId block) { args.next_keys[i] = cache.keys(plan.type(), block, layer, next->kv_head); });
   }
   kernels_.attention_span(args, result, worker.scores.data());
 }
@@ -180,7 +191,8 @@ void Attention::run_walks(const AttentionPlan& plan, const KvCache& cache, int l
       AttentionState next = state(worker.span, 0);
       std::fill_n(running.max, rows, -std::numeric_limits<float>::infinity());
       for (std::int64_t span = tile.first_span; span < tile.end_span; ++span) {
-        compute_span(plan, tile, span, kv_head, cache, layer, buffers, worker, next);
+        SpanOfHead work{&tile, span, kv_head}, following{&tile, span + 1, kv_head};
+        compute_span(plan, work, span + 1 < tile.end_span ? &following : nullptr, cache, layer, buffers, worker, next);
         kernels_.attention_merge(running, next, rows, shape_.head_dim);
       }
       finish(tile, kv_head, buffers, worker, running);
@@ -219,12 +231,15 @@ void Attention::run_splits(const AttentionPlan& plan, const KvCache& cache, int 
     }
 
     auto spans = static_cast<std::int64_t>(units_.size()) * shape_.kv_heads;
+    auto span_of_head = [&](std::int64_t i) {
+      const SpanUnit& unit = units_[i / shape_.kv_heads];
+      return SpanOfHead{unit.tile, unit.span, static_cast<int>(i % shape_.kv_heads)};
+    };
     threads_.parallel_for(spans, 1, [&](std::int64_t begin, std::int64_t end, int worker_index) {
       for (std::int64_t i = begin; i < end; ++i) {
-        const SpanUnit& unit = units_[i / shape_.kv_heads];
-        int kv_head = static_cast<int>(i % shape_.kv_heads);
-        compute_span(plan, *unit.tile, unit.span, kv_head, cache, layer, buffers, workers_[worker_index],
-                     state(partial_, unit.slot + kv_head * tile_rows(*unit.tile)));
+        SpanOfHead work = span_of_head(i), following = span_of_head(std::min(i + 1, spans - 1));
+        compute_span(plan, work, &following, cache, layer, buffers, workers_[worker_index],
+                     state(partial_, units_[i / shape_.kv_heads].slot + work.kv_head * tile_rows(*work.tile)));
       }
     });
 

@@ -103,6 +103,12 @@ class Attention {
     AlignedBuffer<std::int32_t> first_visible;  // [row]
     AlignedBuffer<std::int32_t> end_visible;
   };
+  // The piece of work that the kernel does at once.
+  struct SpanOfHead {
+    const AttentionTile* tile;
+    std::int64_t span;
+    int kv_head;
+  };
   // A span of a split tile in the wave that is in work; its rows of all KV heads begin at row `slot` of partial_.
   struct SpanUnit {
     const AttentionTile* tile;
@@ -120,8 +126,9 @@ class Attention {
   Rows make_rows(std::int64_t rows) const;
   kernels::AttentionState state(Rows& rows, std::int64_t first_row) const;
   std::int64_t tile_rows(const AttentionTile& tile) const { return tile.tokens * shape_.group(); }  // of one KV head
-  void compute_span(const AttentionPlan& plan, const AttentionTile& tile, std::int64_t span, int kv_head,
-                    const KvCache& cache, int layer, const AttentionBuffers& buffers, Worker& worker,
+  // `next` is what the worker probably computes after it; its keys are fetched meanwhile. Null: nothing.
+  void compute_span(const AttentionPlan& plan, const SpanOfHead& work, const SpanOfHead* next, const KvCache& cache,
+                    int layer, const AttentionBuffers& buffers, Worker& worker,
                     const kernels::AttentionState& result) const;
   void finish(const AttentionTile& tile, int kv_head, const AttentionBuffers& buffers, Worker& worker,
               const kernels::AttentionState& result) const;

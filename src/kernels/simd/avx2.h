@@ -16,7 +16,7 @@ constexpr int kTokenTile = 4;       // tokens of a register tile of dot
 constexpr int kTileVectors = 4;     // accumulators of a register tile
 constexpr int kCodeTokens = 6;      // tokens of a register tile of dot_codes
 constexpr int kCodeVectors = 6;     // accumulators of that tile
-constexpr int kValueRows = 4;       // rows of a tile of attention's sum over values
+constexpr int kValueRows = 6;       // rows of a tile of attention's sum over values
 constexpr int kChannelVectors = 1;  // vectors of channels of that tile
 
 struct F32x16 {
