@@ -184,6 +184,7 @@ TEST(CommandLine, AFileThatMayNotGrowIsAnErrorAndLeavesNothing) {
 }
 
 TEST(CommandLine, ColourOnlyOnATerminalAndNotWithNoColor) {
+  if (!testing::has_terminals()) GTEST_SKIP() << "no pseudo-terminals here";
   const std::vector<std::string> arguments = {"tokenize", "--decode", "x"};
   EXPECT_FALSE(contains(sparkx(arguments).err, "\x1b["));
   EXPECT_TRUE(contains(sparkx(arguments, {.terminal_error = true}).err, "\x1b[31merror:\x1b[0m"));

@@ -291,6 +291,7 @@ TEST(Generate, VerboseSaysWhatIsInForceAndHowLongItTook) {
 }
 
 TEST(Generate, ALongPromptHasABarOnATerminalOnly) {
+  if (!testing::has_terminals()) GTEST_SKIP() << "no pseudo-terminals here";
   std::string prompt;
   for (int i = 0; i < 150; ++i) prompt += "7 ";
   // The plain kernels are slow enough on any machine for a bar to be worth it.

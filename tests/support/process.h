@@ -28,6 +28,13 @@ struct ProcessOptions {
   std::vector<std::pair<std::string, std::string>> environment = {};  // added to ours
 };
 
+// A root file system without /dev/pts has no terminal to give.
+inline bool has_terminals() {
+  const int terminal = ::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+  if (terminal >= 0) ::close(terminal);
+  return terminal >= 0;
+}
+
 struct ProcessResult {
   int status = -1;  // exit status, or 128 + the signal
   std::string out;
