@@ -288,6 +288,7 @@ TEST(Generate, VerboseSaysWhatIsInForceAndHowLongItTook) {
   EXPECT_TRUE(contains(ask({"--verbose", "--quantize", "4bit", "--activations", "float32"}).err,
                        "float32 activations, float32 cache"));
   EXPECT_TRUE(contains(ask({"--verbose", "--dtype", "float32", "--kv-dtype", "bfloat16"}).err, "bfloat16 cache"));
+  EXPECT_TRUE(contains(ask({"--verbose", "--kv-dtype", "int8"}).err, "int8 cache"));
 }
 
 TEST(Generate, ALongPromptHasABarOnATerminalOnly) {
