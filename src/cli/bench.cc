@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "console.h"
 #include "json_text.h"
 #include "model_arguments.h"
+#include "values.h"
 
 namespace sparkx::cli {
 namespace {
@@ -135,23 +137,23 @@ void add_bench(CLI::App& app, Run& run) {
   CLI::App* command = app.add_subcommand("bench", "Measure how fast a model is on this machine");
   command->footer(kExamples);
   const auto a = std::make_shared<BenchArguments>();
-  const auto add_list = [&](const std::string& name, std::vector<std::int64_t>& list, double least,
+  const auto add_list = [&](const std::string& name, std::vector<std::int64_t>& list, std::int64_t least,
                             const std::string& description) {
     command->add_option(name, list, description)
         ->delimiter(',')
-        ->check(at_least(least))
+        ->transform(whole_number(least))
         ->type_name("LIST")
         ->capture_default_str();
   };
   command->add_option("--shape", a->shape, "Made-up weights in the size of a published model, instead of -m")
-      ->check(CLI::IsMember({"1.7b", "4b"}))
+      ->check(one_of({"1.7b", "4b"}))
       ->type_name("SHAPE");
   add_list("-p,--prompt", a->options.prompt_tokens, 0, "Tokens of the prompts, with commas between; 0: none");
   add_list("-n,--decode", a->options.decode_tokens, 0, "Tokens to generate one by one; 0: none");
   add_list("--depth", a->options.depths, 0, "Positions in the cache beforehand, made up");
   add_list("--batch", a->options.batches, 1, "Sequences at once");
   command->add_option("--repeat", a->options.repeat, "Measurements of each, after a short warm-up")
-      ->check(at_least(1))
+      ->transform(whole_number(1, std::numeric_limits<int>::max()))
       ->type_name("N")
       ->capture_default_str();
   command->add_flag("--json", a->json, "Print one JSON document");

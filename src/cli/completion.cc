@@ -2,12 +2,13 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
 #include <string>
 #include <vector>
 
 #include "commands.h"
 #include "console.h"
+#include "help.h"
+#include "values.h"
 
 namespace sparkx::cli {
 namespace {
@@ -22,17 +23,13 @@ struct OptionWords {
   std::string description;
   bool takes_value;
   bool is_file;        // or a folder
-  std::string values;  // "auto float32": all that it takes; empty when it takes more than a list
+  std::string values;  // "auto float32": all that it takes; empty when that is no list
 };
 
-// The list in a type name as CLI11 writes it for IsMember: "TYPE:{cpu,gpu}=cpu".
-std::string values_in(const std::string& type) {
-  const std::size_t open = type.find(":{");
-  const std::size_t close = type.find('}', open == std::string::npos ? 0 : open);
-  if (open == std::string::npos || close == std::string::npos) return "";
-  std::string values = type.substr(open + 2, close - open - 2);
-  std::replace(values.begin(), values.end(), ',', ' ');
-  return values;
+std::string joined(const std::vector<std::string>& words, std::string_view separator) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : std::string(separator)) + word;
+  return text;
 }
 
 std::vector<OptionWords> options_of(const CLI::App& app) {
@@ -46,16 +43,10 @@ std::vector<OptionWords> options_of(const CLI::App& app) {
     words.takes_value = option->get_items_expected_max() > 0;
     const std::string type = option->get_type_name();
     words.is_file = type.find("FILE") != std::string::npos || type == "PATH";
-    words.values = values_in(type);
+    words.values = joined(listed_values(*option), " ");
     result.push_back(std::move(words));
   }
   return result;
-}
-
-std::string joined(const std::vector<std::string>& words, std::string_view separator) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : std::string(separator)) + word;
-  return text;
 }
 
 std::string all_names(const std::vector<OptionWords>& options) {
@@ -225,7 +216,7 @@ void add_completion(CLI::App& app, Run& run) {
   const auto shell = std::make_shared<std::string>();
   command->add_option("shell", *shell, "bash, zsh or fish")
       ->required()
-      ->check(CLI::IsMember({"bash", "zsh", "fish"}))
+      ->check(one_of({"bash", "zsh", "fish"}))
       ->type_name("SHELL");
   command->callback([&app, &run, shell] { run = [&app, shell] { return print_completion(app, *shell); }; });
 }

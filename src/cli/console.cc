@@ -28,16 +28,19 @@ constexpr std::size_t kMaxInputBytes = std::size_t{256} << 20;  // /dev/zero nev
 constexpr const char* kStandardInput = "standard input";
 
 std::atomic<bool> interrupt_seen = false;
-static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler may only touch lock-free atomics");
+std::atomic<int> interrupt_signal = SIGINT;
+static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<int>::is_always_lock_free,
+              "a signal handler may only touch lock-free atomics");
 
-extern "C" void on_interrupt(int) {
+extern "C" void on_interrupt(int signal) {
+  interrupt_signal.store(signal, std::memory_order_relaxed);
   interrupt_seen.store(true, std::memory_order_relaxed);
 }
 
 // An empty NO_COLOR counts as absent (no-color.org).
-bool colour() {
+bool has_colour(int descriptor) {
   const char* no_color = std::getenv("NO_COLOR");
-  return ::isatty(STDERR_FILENO) != 0 && (no_color == nullptr || *no_color == '\0');
+  return ::isatty(descriptor) != 0 && (no_color == nullptr || *no_color == '\0');
 }
 
 // What standard error does not take (its reader has gone, the disk is full) is lost: there is nowhere left to say so,
@@ -48,8 +51,8 @@ void write_note(std::string_view text) {
 }
 
 void print_labelled(const char* sequence, std::string_view label, std::string_view message) {
-  write_note(colour() ? fmt::format("sparkx: {}{}:\x1b[0m {}\n", sequence, label, message)
-                      : fmt::format("sparkx: {}: {}\n", label, message));
+  write_note(has_colour(STDERR_FILENO) ? fmt::format("sparkx: {}{}:\x1b[0m {}\n", sequence, label, message)
+                                       : fmt::format("sparkx: {}: {}\n", label, message));
 }
 
 // Appends what one read gives; false at the end.
@@ -92,6 +95,10 @@ void install_signal_handlers() {
   interrupt.sa_handler = on_interrupt;
   interrupt.sa_flags = static_cast<int>(SA_RESETHAND);  // the second one kills; no SA_RESTART: a waiting read ends
   ::sigaction(SIGINT, &interrupt, nullptr);
+  ::sigaction(SIGTERM, &interrupt, nullptr);
+  struct sigaction hangup = {};
+  ::sigaction(SIGHUP, nullptr, &hangup);
+  if (hangup.sa_handler != SIG_IGN) ::sigaction(SIGHUP, &interrupt, nullptr);
   struct sigaction ignore = {};
   ignore.sa_handler = SIG_IGN;
   ::sigaction(SIGPIPE, &ignore, nullptr);
@@ -100,6 +107,10 @@ void install_signal_handlers() {
 
 const std::atomic<bool>& interrupted() {
   return interrupt_seen;
+}
+
+int interrupted_status() {
+  return 128 + interrupt_signal.load(std::memory_order_relaxed);
 }
 
 void write_output(std::string_view text) {
@@ -144,6 +155,9 @@ std::string read_file(const std::string& path) {
 
 bool output_is_terminal() {
   return ::isatty(STDOUT_FILENO) != 0;
+}
+bool output_has_colour() {
+  return has_colour(STDOUT_FILENO);
 }
 bool input_is_terminal() {
   return ::isatty(STDIN_FILENO) != 0;

@@ -1,4 +1,4 @@
-// Standard output, standard error and Ctrl-C: results go to the one, everything else to the other.
+// Standard output, standard error and signals: results go to the one, everything else to the other.
 #pragma once
 
 #include <atomic>
@@ -14,7 +14,6 @@ namespace sparkx::cli {
 inline constexpr int kDone = 0;
 inline constexpr int kFailed = 1;
 inline constexpr int kUsage = 2;
-inline constexpr int kInterrupted = 130;
 
 // Thrown for a command line that makes no sense; main prints it and exits with kUsage.
 struct UsageError {
@@ -24,22 +23,23 @@ struct UsageError {
 // Thrown when the reader of standard output has gone: there is nobody left to work for.
 struct ClosedPipe {};
 
-// Thrown when Ctrl-C ends what would otherwise wait.
+// Thrown when a signal ends what would otherwise wait.
 struct Interrupted {};
 
 // Gives the standard descriptors that are closed something to be: a file opened later must not get their number, and
 // the messages in it.
 void open_standard_descriptors();
 
-// Ctrl-C sets interrupted() once and kills the program the second time; a closed pipe becomes an error of write, as
-// a limit on the size of files does.
+// Ctrl-C, SIGTERM and SIGHUP (unless nohup has it ignored) set interrupted() once and kill the program the second time;
+// a closed pipe becomes an error of write, as a limit on the size of files does.
 void install_signal_handlers();
 const std::atomic<bool>& interrupted();
+int interrupted_status();  // exit status: 128 + the signal, 130 for Ctrl-C
 
 // Writes all of it to standard output, at once. Throws ClosedPipe, and Error{io} for any other failure.
 void write_output(std::string_view text);
 
-// All of standard input, or of a file. Throws Error{not_found} or Error{io} with the name, and Interrupted on Ctrl-C.
+// All of standard input, or of a file. Throws Error{not_found} or Error{io} with the name, and Interrupted on a signal.
 std::string read_input();
 std::string read_file(const std::string& path);
 
@@ -47,6 +47,7 @@ std::string read_file(const std::string& path);
 std::optional<std::string> read_input_piece();
 
 bool output_is_terminal();
+bool output_has_colour();  // a terminal, and NO_COLOR does not forbid it
 bool input_is_terminal();
 
 void print_error(std::string_view message);

@@ -2,11 +2,12 @@
 
 #include <fmt/core.h>
 
-#include <charconv>
 #include <chrono>
+#include <limits>
 #include <optional>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "chat_arguments.h"
@@ -14,6 +15,7 @@
 #include "console.h"
 #include "json_text.h"
 #include "model_arguments.h"
+#include "values.h"
 
 namespace sparkx::cli {
 namespace {
@@ -51,29 +53,21 @@ struct GenerateArguments {
   bool json = false;
 };
 
-template <typename Number>
-std::optional<Number> parse_number(std::string_view text) {
-  Number value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
 std::string check_seed(const std::string& text) {
-  return parse_number<std::uint64_t>(text) ? "" : fmt::format("\"{}\" is not a number from 0 to 2^64 - 1", text);
+  return parse_unsigned(text) ? "" : fmt::format("\"{}\" is not a whole number from 0 to 2^64 - 1", text);
 }
 
 std::optional<LogitBias> parse_logit_bias(std::string_view text) {
   const std::size_t equals = text.find('=');
   if (equals == std::string_view::npos) return std::nullopt;
-  const auto id = parse_number<TokenId>(text.substr(0, equals));
-  const auto bias = parse_number<float>(text.substr(equals + 1));
-  if (!id || *id < 0 || !bias) return std::nullopt;
-  return LogitBias{*id, *bias};
+  const auto id = parse_whole(text.substr(0, equals));
+  const auto bias = parse_float(text.substr(equals + 1));
+  if (!id || *id < 0 || *id > std::numeric_limits<TokenId>::max() || !bias) return std::nullopt;
+  return LogitBias{static_cast<TokenId>(*id), *bias};
 }
 
 std::string check_logit_bias(const std::string& text) {
-  return parse_logit_bias(text) ? "" : fmt::format("\"{}\" is not of the form ID=BIAS", text);
+  return parse_logit_bias(text) ? "" : fmt::format("\"{}\" is not of the form ID=BIAS, such as 42=-1.5", text);
 }
 
 void add_options(CLI::App& command, GenerateArguments& a) {
@@ -85,38 +79,40 @@ void add_options(CLI::App& command, GenerateArguments& a) {
   command
       .add_option("-n,--max-tokens", a.max_tokens,
                   "End after so many tokens; by default, and with -1, when the model ends or the context is full")
-      ->check(at_least(-1))
+      ->transform(whole_number(-1))
       ->type_name("N");
 
   const char* sampling = "Sampling (defaults: the model's generation_config.json)";
-  command.add_option("--temp", a.temperature, "Temperature; 0 always takes the most probable token")
-      ->check(at_least(0))
+  command.add_option("--temp,--temperature", a.temperature, "Temperature; 0 always takes the most probable token")
+      ->transform(number_of(0))
       ->type_name("X")
       ->group(sampling);
   command.add_option("--top-p", a.top_p, "Keep the most probable tokens that have this probability together")
-      ->check(CLI::Range(0.0, 1.0))
+      ->transform(number_within(0, 1))
       ->type_name("X")
       ->group(sampling);
   command.add_option("--top-k", a.top_k, "Keep so many of the most probable tokens; -1 and 0: all")
-      ->check(at_least(-1))
+      ->transform(whole_number(-1))
       ->type_name("N")
       ->group(sampling);
   command.add_option("--min-p", a.min_p, "Keep tokens with at least this share of the largest probability")
-      ->check(CLI::Range(0.0, 1.0))
+      ->transform(number_within(0, 1))
       ->type_name("X")
       ->group(sampling);
   command.add_option("--repetition-penalty", a.repetition_penalty, "Weaken tokens that have occurred; 1: off")
-      ->check(CLI::PositiveNumber)
+      ->transform(number_above(0))
       ->type_name("X")
       ->group(sampling);
   command.add_option("--repetition-window", a.repetition_window, "… among the last N tokens; 0: all of them")
-      ->check(at_least(0))
+      ->transform(whole_number(0))
       ->type_name("N")
       ->group(sampling);
   command.add_option("--presence-penalty", a.presence_penalty, "Subtracted from the logits of generated tokens, once")
+      ->transform(number())
       ->type_name("X")
       ->group(sampling);
   command.add_option("--frequency-penalty", a.frequency_penalty, "… and for each time they were generated")
+      ->transform(number())
       ->type_name("X")
       ->group(sampling);
   command.add_option("--logit-bias", a.logit_bias, "Add BIAS to the logit of token ID; may be given several times")
@@ -138,6 +134,7 @@ void add_options(CLI::App& command, GenerateArguments& a) {
   add_chat_arguments(command, a.chat, text);
   command.add_flag("--hide-thinking", a.hide_thinking, "Do not print the reasoning")->group(text);
   command.add_option("--stop", a.stops, "End before this text; may be given several times")
+      ->check(not_empty())
       ->allow_extra_args(false)
       ->type_name("TEXT")
       ->group(text);
@@ -145,7 +142,7 @@ void add_options(CLI::App& command, GenerateArguments& a) {
   const char* output = "Output";
   command.add_flag("--json", a.json, "One JSON object a token, and one at the end")->group(output);
   command.add_option("--logprobs", a.logprobs, "With --json: log-probabilities of the N most probable tokens")
-      ->check(at_least(0))
+      ->transform(whole_number(0))
       ->type_name("N")
       ->group(output);
   command
@@ -213,7 +210,7 @@ GenerationOptions generation_options(const GenerateArguments& a, GenerationOptio
   s.presence_penalty = a.presence_penalty.value_or(s.presence_penalty);
   s.frequency_penalty = a.frequency_penalty.value_or(s.frequency_penalty);
   for (const std::string& bias : a.logit_bias) s.logit_bias.push_back(*parse_logit_bias(bias));
-  s.seed = a.seed ? *parse_number<std::uint64_t>(*a.seed) : random_seed();
+  s.seed = a.seed ? *parse_unsigned(*a.seed) : random_seed();
   if (a.json) s.logprobs = a.logprobs.value_or(0);
   if (a.sampled_logprobs) s.logprobs_of = LogprobsOf::choice;
   options.stop_strings = a.stops;
@@ -225,26 +222,41 @@ double per_second(std::int64_t tokens, double seconds) {
   return seconds > 0 ? static_cast<double>(tokens) / seconds : 0;
 }
 
-// What is printed of the generated text: all of it, or what is not reasoning.
+enum class Reasoning {
+  plain,   // as it was generated, with the marker that ends it
+  dimmed,  // for a terminal: the answer on a line of its own instead of behind the marker
+  hidden,
+};
+
+// What is printed of the generated text.
 class Printed {
  public:
-  Printed(bool hide_thinking, bool prompt_ended_in_think)
-      : hide_thinking_(hide_thinking), parser_("", prompt_ended_in_think) {}
+  Printed(Reasoning reasoning, bool prompt_ended_in_think)
+      : reasoning_(reasoning), parser_("", prompt_ended_in_think) {}
 
-  std::string feed(std::string_view text) { return hide_thinking_ ? content(parser_.feed(text)) : std::string(text); }
-  std::string finish() { return hide_thinking_ ? content(parser_.finish()) : std::string(); }
+  std::string feed(std::string_view text) {
+    return reasoning_ == Reasoning::plain ? std::string(text) : shown(parser_.feed(text));
+  }
+  std::string finish() { return reasoning_ == Reasoning::plain ? std::string() : shown(parser_.finish()); }
 
  private:
   // Without tools the parser leaves calls in the content, as they were written.
-  static std::string content(const std::vector<MessageEvent>& events) {
+  std::string shown(const std::vector<MessageEvent>& events) {
     std::string text;
     for (const MessageEvent& event : events) {
-      if (event.kind == MessageEvent::Kind::content) text += event.text;
+      if (event.kind == MessageEvent::Kind::reasoning && reasoning_ == Reasoning::dimmed) {
+        text += fmt::format("\x1b[2m{}\x1b[0m", event.text);  // whole each time: whatever comes next is not dimmed
+        at_line_start_ = event.text.ends_with('\n');
+      } else if (event.kind == MessageEvent::Kind::content) {
+        if (!std::exchange(at_line_start_, true) && !event.text.starts_with('\n')) text += '\n';
+        text += event.text;
+      }
     }
     return text;
   }
 
-  bool hide_thinking_;
+  Reasoning reasoning_;
+  bool at_line_start_ = true;  // or no reasoning has been shown
   MessageParser parser_;
 };
 
@@ -299,15 +311,22 @@ int generate(const GenerateArguments& a) {
   check_combinations(a);
   const std::string prompt = read_prompt(a);
   const std::string tools = read_tools(a.chat.tools);
+  std::vector<TokenId> tokens;
+  ModelOptions model_options;
+  model_options.on_tokenizer = [&](const TextTokenizer& tokenizer) {
+    tokens = encode_prompt(a, tokenizer, prompt, tools);
+  };
   const auto start = std::chrono::steady_clock::now();
-  LanguageModel model = load_model(a.model, {});
+  LanguageModel model = load_model(a.model, model_options);
   const double load_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const TextTokenizer& tokenizer = model.tokenizer();
-  const std::vector<TokenId> tokens = encode_prompt(a, tokenizer, prompt, tools);
   const bool prompt_ended_in_think = !tokens.empty() && tokenizer.find("<think>") == tokens.back();
 
   GenerationOptions options = generation_options(a, model.generation_defaults());
-  Printed printed(a.hide_thinking, prompt_ended_in_think);
+  const Reasoning reasoning = a.hide_thinking                  ? Reasoning::hidden
+                              : !a.json && output_has_colour() ? Reasoning::dimmed
+                                                               : Reasoning::plain;
+  Printed printed(reasoning, prompt_ended_in_think);
   ProgressBar bar("prompt");
   options.on_prompt = [&](std::int64_t done, std::int64_t total) {
     bar.update(static_cast<std::uint64_t>(done), static_cast<std::uint64_t>(total));
@@ -336,7 +355,7 @@ int generate(const GenerateArguments& a) {
   write_output(a.json ? summary_line(summary, shown) : rest + "\n");
   const bool cancelled = result.finish_reason == FinishReason::cancelled;
   if (a.model.verbose || cancelled) print_statistics(summary);
-  return cancelled ? kInterrupted : kDone;
+  return cancelled ? interrupted_status() : kDone;
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "commands.h"
 #include "console.h"
 #include "model_arguments.h"
+#include "values.h"
 
 namespace sparkx::cli {
 namespace {
@@ -60,7 +61,7 @@ void add_logits(CLI::App& app, Run& run) {
       ->required()
       ->type_name("FILE");
   command->add_option("--chunk", a->chunk, "Tokens of one step; the result does not depend on it")
-      ->check(at_least(1))
+      ->transform(whole_number(1))
       ->type_name("N")
       ->capture_default_str();
   add_model_arguments(*command, a->model);

@@ -4,11 +4,13 @@
 #include <fmt/core.h>
 
 #include <exception>
+#include <memory>
 #include <new>
 #include <string>
 
 #include "commands.h"
 #include "console.h"
+#include "help.h"
 #include "sparkx/sparkx.hpp"
 #include "suggest.h"
 
@@ -48,6 +50,8 @@ int report(const CLI::App& app, const CLI::ParseError& error) {
   if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
     const std::vector<std::string> unknown = command.remaining(true);
     if (!unknown.empty()) message = describe_unknown(command, unknown.front());
+  } else if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr) {
+    message = describe_mismatch(message);
   }
   while (message.ends_with('\n')) message.pop_back();
   print_error(message);
@@ -59,7 +63,7 @@ int run_program(int argc, char** argv) {
   CLI::App app("sparkx runs Spark-X2.5 language models on this machine.", "sparkx");
   app.set_version_flag("--version", version_text, "Version, commit, compiler, and the instruction set in use");
   app.footer(kExamples);
-  app.get_formatter()->column_width(34);
+  app.formatter(std::make_shared<HelpFormatter>());
   Run run;
   add_generate(app, run);
   add_logits(app, run);
@@ -91,9 +95,9 @@ int guarded(int argc, char** argv) {
   } catch (const ClosedPipe&) {
     return kDone;
   } catch (const Interrupted&) {
-    return kInterrupted;
+    return interrupted_status();
   } catch (const Error& error) {
-    if (error.code() == ErrorCode::cancelled) return kInterrupted;
+    if (error.code() == ErrorCode::cancelled) return interrupted_status();
     print_error(error.what());
   } catch (const std::bad_alloc&) {
     print_error("out of memory");

@@ -2,35 +2,20 @@
 
 #include <fmt/core.h>
 
-#include <cmath>
+#include <limits>
 #include <utility>
 
 #include "console.h"
+#include "values.h"
 
 namespace sparkx::cli {
 namespace {
-
-void say_builtin() {
-  print_note("no model given (-m): using the built-in demonstration model");
-}
 
 std::string mebibytes(std::size_t bytes) {
   return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / 1048576.0);
 }
 
 }  // namespace
-
-CLI::Validator at_least(double minimum) {
-  return CLI::Validator(
-      [minimum](std::string& text) -> std::string {
-        double value = 0;
-        const bool number = CLI::detail::lexical_cast(text, value);
-        return number && std::isfinite(value) && value >= minimum
-                   ? std::string()
-                   : fmt::format("\"{}\" is not a number of {} or more", text, minimum);
-      },
-      "");
-}
 
 void add_model_option(CLI::App& command, std::string& model) {
   command.add_option("-m,--model", model, "Folder or GGUF file of the model; without it the built-in model is used")
@@ -40,16 +25,16 @@ void add_model_option(CLI::App& command, std::string& model) {
 void add_model_arguments(CLI::App& command, ModelArguments& arguments) {
   add_model_option(command, arguments.model);
   command.add_option("--dtype", arguments.dtype, "Type of the weights in memory; auto keeps the file's")
-      ->check(CLI::IsMember({"auto", "float32", "bfloat16", "float16"}))
+      ->check(one_of({"auto", "float32", "bfloat16", "float16"}))
       ->type_name("TYPE")
       ->capture_default_str();
   CLI::Option* quantize =
       command.add_option("--quantize", arguments.quantize, "Quantize the weights while loading, as MLX does")
-          ->check(CLI::IsMember({"none", "4bit", "8bit"}))
+          ->check(one_of({"none", "4bit", "8bit"}))
           ->type_name("MODE")
           ->capture_default_str();
   command.add_option("--group-size", arguments.group_size, "Columns that share a scale when quantizing; by default 64")
-      ->check(CLI::IsMember({32, 64, 128}))
+      ->check(one_of({"32", "64", "128"}))
       ->needs(quantize)
       ->type_name("N");
   command
@@ -59,25 +44,25 @@ void add_model_arguments(CLI::App& command, ModelArguments& arguments) {
   command
       .add_option("--activations", arguments.activations,
                   "How activations meet quantized weights: int8 is fast, float32 is exact")
-      ->check(CLI::IsMember({"int8", "float32"}))
+      ->check(one_of({"int8", "float32"}))
       ->type_name("TYPE")
       ->capture_default_str();
   command
       .add_option("--kv-dtype", arguments.kv_dtype,
                   "Type of the cache of keys and values; float32 with --dtype or --activations float32, else bfloat16")
-      ->check(CLI::IsMember({"float32", "bfloat16", "int8"}))
+      ->check(one_of({"float32", "bfloat16", "int8"}))
       ->type_name("TYPE");
   command.add_option("--device", arguments.device, "Where to compute")
-      ->check(CLI::IsMember({"cpu"}))
+      ->check(one_of({"cpu"}))
       ->type_name("DEVICE")
       ->capture_default_str();
   command.add_option("--threads", arguments.threads, "Number of threads; by default one for each physical core")
-      ->check(at_least(1))
+      ->transform(whole_number(1, std::numeric_limits<int>::max()))
       ->type_name("N");
   command
       .add_option("--ctx", arguments.context,
                   "Positions of the context; by default the model's, at most 32768 and what fits into memory")
-      ->check(at_least(1))
+      ->transform(whole_number(1))
       ->type_name("N");
   command.add_flag("--verbose", arguments.verbose, "Say what is used, and how long it took");
 }
@@ -97,7 +82,7 @@ LanguageModel load_model(const ModelArguments& arguments, ModelOptions options, 
     return !interrupted();
   };
   const bool builtin = arguments.model.empty() && shape.empty();
-  if (builtin) say_builtin();
+  if (builtin) print_note("no model given (-m): using the built-in demonstration model");
   LanguageModel model = !shape.empty() ? LanguageModel::synthetic(shape, options)
                         : builtin      ? LanguageModel::builtin(options)
                                        : LanguageModel::load(arguments.model, options);
@@ -116,9 +101,7 @@ LanguageModel load_model(const ModelArguments& arguments, ModelOptions options, 
 }
 
 TextTokenizer load_tokenizer(const std::string& model) {
-  if (!model.empty()) return TextTokenizer::load(model);
-  say_builtin();
-  return TextTokenizer::builtin();
+  return model.empty() ? TextTokenizer::builtin() : TextTokenizer::load(model);
 }
 
 }  // namespace sparkx::cli

@@ -4,8 +4,41 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <utility>
 
 namespace sparkx::cli {
+namespace {
+
+// What other programs call what we have under another name.
+constexpr std::pair<std::string_view, std::string_view> kOtherNames[] = {
+    {"--max-new-tokens", "--max-tokens"},
+    {"--n-predict", "--max-tokens"},
+    {"--predict", "--max-tokens"},
+    {"--ctx-size", "--ctx"},
+    {"--max-kv-size", "--ctx"},
+    {"--repeat-penalty", "--repetition-penalty"},
+    {"--repeat-last-n", "--repetition-window"},
+    {"--cache-type-k", "--kv-dtype"},
+    {"--cache-type-v", "--kv-dtype"},
+};
+
+std::vector<std::string> option_names(const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : command.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return names;
+}
+
+// Ours for another program's name, or "" when the command has none.
+std::string translated(const CLI::App& command, std::string_view name) {
+  for (const auto& [theirs, ours] : kOtherNames) {
+    if (theirs == name && command.get_option_no_throw(std::string(ours)) != nullptr) return std::string(ours);
+  }
+  return "";
+}
+
+}  // namespace
 
 int edit_distance(std::string_view a, std::string_view b) {
   const std::size_t width = b.size() + 1;
@@ -43,20 +76,33 @@ std::string nearest(std::string_view word, const std::vector<std::string>& candi
 }
 
 std::string describe_unknown(const CLI::App& command, const std::string& argument) {
-  std::vector<std::string> candidates;
-  const bool option = argument.starts_with('-');
-  if (option) {
-    for (const CLI::Option* o : command.get_options()) {
-      for (const std::string& name : o->get_lnames()) candidates.push_back("--" + name);
-    }
-  } else {
-    for (const CLI::App* subcommand : command.get_subcommands(nullptr)) candidates.push_back(subcommand->get_name());
-  }
+  const bool is_option = argument.starts_with('-');
   const std::string name = argument.substr(0, argument.find('='));
-  const std::string meant = nearest(name, candidates);
-  const char* kind = option ? "option" : candidates.empty() ? "argument" : "command";
-  return fmt::format("unknown {} {}{}", kind, option ? name : '"' + name + '"',
-                     meant.empty() ? "" : fmt::format("; did you mean {}?", meant));
+  if (is_option) {
+    std::string meant = translated(command, name);
+    if (meant.empty()) meant = nearest(name, option_names(command));
+    return fmt::format("unknown option {}{}", name, meant.empty() ? "" : fmt::format("; did you mean {}?", meant));
+  }
+  std::vector<std::string> commands;
+  for (const CLI::App* subcommand : command.get_subcommands(nullptr)) commands.push_back(subcommand->get_name());
+  if (!commands.empty()) {
+    const std::string meant = nearest(argument, commands);
+    return fmt::format("unknown command \"{}\"{}", argument,
+                       meant.empty() ? "" : fmt::format("; did you mean {}?", meant));
+  }
+  const CLI::Option* prompt = command.get_option_no_throw("--prompt");
+  if (prompt != nullptr && prompt->get_type_name() != "TEXT") prompt = nullptr;  // that of a benchmark is a length
+  return fmt::format("unknown argument \"{}\"{}", argument,
+                     prompt == nullptr      ? ""
+                     : prompt->count() == 0 ? "; the prompt is given with -p TEXT"
+                                            : "; a prompt of several words is one argument, in quotes");
+}
+
+std::string describe_mismatch(const std::string& message) {
+  const std::string name = message.substr(0, message.find(':'));
+  if (message.find(" missing") != std::string::npos) return name + " needs a value";
+  if (message.find("At Most") != std::string::npos) return name + " is given more than once";
+  return message;
 }
 
 }  // namespace sparkx::cli

@@ -18,4 +18,7 @@ std::string nearest(std::string_view word, const std::vector<std::string>& candi
 // What to say of an argument that `command` does not know: "unknown option --tmep; did you mean --temp?".
 std::string describe_unknown(const CLI::App& command, const std::string& argument);
 
+// CLI11's message on an option with too few or too many values, as a sentence: "--prompt needs a value".
+std::string describe_mismatch(const std::string& message);
+
 }  // namespace sparkx::cli

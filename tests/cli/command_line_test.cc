@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -72,36 +73,94 @@ INSTANTIATE_TEST_SUITE_P(
         UsageCase{
             "UnknownOption", {"generate", "-p", "x", "--tmep", "1"}, "unknown option --tmep; did you mean --temp?"},
         UsageCase{"UnknownOptionWithValue", {"generate", "-p", "x", "--topp=1"}, "did you mean --top-p?"},
+        UsageCase{"OptionAsAnotherProgramCallsIt",
+                  {"generate", "-p", "x", "--ctx-size", "9"},
+                  "unknown option --ctx-size; did you mean --ctx?"},
+        UsageCase{"OptionAsAnotherProgramCallsItWhereThereIsNone",
+                  {"logits", "--tokens", "1", "-o", "x", "--n-predict", "9"},
+                  "unknown option --n-predict\n"},
+        UsageCase{
+            "PromptWithoutOption", {"generate", "hi"}, "unknown argument \"hi\"; the prompt is given with -p TEXT\n"},
+        UsageCase{"PromptWithoutQuotes",
+                  {"generate", "-p", "two", "words"},
+                  "unknown argument \"words\"; a prompt of several words is one argument, in quotes\n"},
         UsageCase{"NothingAlike", {"generate", "-p", "x", "--quux"}, "unknown option --quux\n"},
-        UsageCase{"MissingValue", {"generate", "-p"}, "--prompt"},
+        UsageCase{"MissingValue", {"generate", "-p"}, "--prompt needs a value\n"},
+        UsageCase{
+            "OptionTwice", {"generate", "-p", "x", "-n", "1", "-n", "2"}, "--max-tokens is given more than once\n"},
         UsageCase{"PromptTwice", {"generate", "-p", "x", "-f", "y"}, "-p or with -f"},
         UsageCase{"RawWithSystemPrompt", {"generate", "-p", "x", "--raw", "--system-prompt", "y"}, "--raw"},
         UsageCase{"RawWithKwargs", {"generate", "-p", "x", "--raw", "--kwargs", "{}"}, "--raw"},
         UsageCase{"RenderWithoutMessages", {"render"}, "--messages"},
         UsageCase{"LogprobsWithoutJson", {"generate", "-p", "x", "--logprobs", "2"}, "--json"},
-        UsageCase{"NegativeTemperature", {"generate", "-p", "x", "--temp", "-1"}, "--temp"},
-        UsageCase{"TemperatureThatIsNoNumber", {"generate", "-p", "x", "--temp", "hot"}, "--temp"},
-        UsageCase{"TopPAboveOne", {"generate", "-p", "x", "--top-p", "1.5"}, "--top-p"},
-        UsageCase{"TopKBelowMinusOne", {"generate", "-p", "x", "--top-k", "-2"}, "--top-k"},
-        UsageCase{"NegativeSeed", {"generate", "-p", "x", "--seed", "-1"}, "--seed"},
-        UsageCase{"SeedTooLarge", {"generate", "-p", "x", "--seed", "18446744073709551616"}, "--seed"},
+        UsageCase{"EmptyStop", {"generate", "-p", "x", "--stop", ""}, "--stop: the text is empty\n"},
         UsageCase{"BiasWithoutId", {"generate", "-p", "x", "--logit-bias", "5"}, "ID=BIAS"},
-        UsageCase{"UnknownDtype", {"generate", "-p", "x", "--dtype", "int3"}, "--dtype"},
+        UsageCase{"UnknownDtype", {"generate", "-p", "x", "--dtype", "int3"}, "--dtype: \"int3\" is not one of auto, "},
         UsageCase{"UnknownQuantization", {"generate", "-p", "x", "--quantize", "3bit"}, "--quantize"},
         UsageCase{"UnknownGroup", {"generate", "-p", "x", "--quantize", "4bit", "--group-size", "48"}, "--group-size"},
         UsageCase{"GroupWithoutQuantization", {"generate", "-p", "x", "--group-size", "32"}, "--quantize"},
         UsageCase{"HeadWithoutQuantization", {"generate", "-p", "x", "--no-head-quantize"}, "--quantize"},
         UsageCase{"UnknownActivations", {"generate", "-p", "x", "--activations", "int4"}, "--activations"},
-        UsageCase{"UnknownDevice", {"generate", "-p", "x", "--device", "gpu"}, "--device"},
-        UsageCase{"NoThreads", {"generate", "-p", "x", "--threads", "0"}, "--threads"},
-        UsageCase{"NoContext", {"generate", "-p", "x", "--ctx", "0"}, "--ctx"},
+        UsageCase{"UnknownDevice", {"generate", "-p", "x", "--device", "gpu"}, "--device: \"gpu\" is not cpu\n"},
         UsageCase{"LogitsWithoutTokens", {"logits", "-o", "x"}, "--tokens"},
         UsageCase{"LogitsWithoutOutput", {"logits", "--tokens", "1"}, "--output"},
-        UsageCase{"ChunkOfNothing", {"logits", "--tokens", "1", "-o", "x", "--chunk", "0"}, "--chunk"},
         UsageCase{"TwoTexts", {"tokenize", "two", "words"}, "in quotes"},
         UsageCase{"DecodePieces", {"tokenize", "--decode", "--pieces", "1"}, "--decode"},
         UsageCase{"UnknownShell", {"completion", "tcsh"}, "tcsh"}),
     [](const auto& info) { return std::string(info.param.name); });
+
+TEST(CommandLine, NumbersArePlainDecimalAndFinite) {
+  struct Case {
+    std::string option;
+    std::string expected;
+    std::vector<std::string> wrong;
+  };
+  const std::vector<std::string> no_whole = {"",      "x",
+                                             "0x40",  "1e3",
+                                             "1.0",   "+1",
+                                             " 1",    "1 ",
+                                             "1,0",   "9223372036854775808",
+                                             "1_000", "0b1",
+                                             "１",    "99999999999999999999"};
+  const std::vector<std::string> no_number = {"", "x", "nan", "inf", "-inf", "1e39", "0x1p3", "1,5", " 1", "1f"};
+  const std::vector<Case> cases = {
+      {"--max-tokens", "a whole number of -1 or more", {"-2"}},
+      {"--top-k", "a whole number of -1 or more", {"-2"}},
+      {"--repetition-window", "a whole number of 0 or more", {"-1"}},
+      {"--logprobs", "a whole number of 0 or more", {"-1"}},
+      {"--ctx", "a whole number of 1 or more", {"0", "-1"}},
+      {"--threads", "a whole number from 1 to 2147483647", {"0", "2147483648"}},
+      {"--seed", "a whole number from 0 to 2^64 - 1", {"-1", "18446744073709551616"}},
+      {"--temp", "a number of 0 or more", {"-1", "-0.1"}},
+      {"--top-p", "a number from 0 to 1", {"2", "1.5", "-0.1"}},
+      {"--min-p", "a number from 0 to 1", {"1.01"}},
+      {"--repetition-penalty", "a number above 0", {"0", "-1"}},
+      {"--presence-penalty", "a number", {}},
+      {"--frequency-penalty", "a number", {}},
+  };
+  for (const Case& c : cases) {
+    std::vector<std::string> wrong = c.wrong;
+    const auto& more = c.expected.starts_with("a whole") ? no_whole : no_number;
+    wrong.insert(wrong.end(), more.begin(), more.end());
+    for (const std::string& value : wrong) {
+      if (c.option == "--seed" && value == "9223372036854775808") continue;  // is one
+      const ProcessResult r = sparkx({"generate", "-p", "x", "--json", c.option, value});
+      EXPECT_EQ(r.status, 2) << c.option << " " << value;
+      EXPECT_TRUE(r.err.starts_with("sparkx: error: " + c.option + ": \"" + value + "\" is not " + c.expected + "\n"))
+          << r.err;
+    }
+  }
+  for (const std::string value : {"0", "0x1", "-1"}) {
+    const ProcessResult r = sparkx({"logits", "--tokens", "1", "-o", "x", "--chunk", value});
+    EXPECT_EQ(r.status, 2) << value;
+    EXPECT_TRUE(contains(r.err, "--chunk: \"" + value + "\" is not a whole number of 1 or more")) << r.err;
+  }
+  for (const std::string value : {"5", "5=", "x=1", "-1=1", "2147483648=1", "0x5=1", "5=nan", "5=inf", "5=1e39"}) {
+    const ProcessResult r = sparkx({"generate", "-p", "x", "--logit-bias", value});
+    EXPECT_EQ(r.status, 2) << value;
+    EXPECT_TRUE(contains(r.err, "--logit-bias: \"" + value + "\" is not of the form ID=BIAS")) << r.err;
+  }
+}
 
 struct FailureCase {
   const char* name;
@@ -129,9 +188,13 @@ INSTANTIATE_TEST_SUITE_P(
         FailureCase{"EmptyRawPrompt", {"generate", "--raw", "-p", ""}, "the prompt has no tokens"},
         FailureCase{"PromptLongerThanTheContext", {"generate", "--ctx", "4", "-p", "more than four tokens"}, "context"},
         FailureCase{"BiasOutsideTheVocabulary", {"generate", "-p", "x", "--logit-bias", "99999999=1"}, "99999999"},
-        FailureCase{"EmptyStop", {"generate", "-p", "x", "--stop", ""}, "stop string is empty"},
         FailureCase{"NoTokenFile", {"logits", "--tokens", "/no/such/tokens", "-o", "/dev/null"}, "/no/such/tokens"},
         FailureCase{"NoTokens", {"logits", "--tokens", "", "-o", "/dev/null"}, "no tokens"},
+        FailureCase{
+            "OutputInNoFolder", {"logits", "--tokens", "1", "-o", "/no/such/x"}, "/no/such/x: cannot be written"},
+        FailureCase{"OutputWhereNothingMayBeWritten",
+                    {"logits", "--tokens", "1", "-o", "/proc/x.safetensors"},
+                    "/proc/x.safetensors: cannot be written"},
         FailureCase{"TokenOutsideTheVocabulary", {"logits", "--tokens", "99999999", "-o", "x.safetensors"}, "99999999"},
         FailureCase{"DecodeOutsideTheVocabulary", {"tokenize", "--decode", "99999999"}, "99999999"},
         FailureCase{"DecodeOfAWord", {"tokenize", "--decode", "1 x2 3"}, "\"x2\" is not a token id"}),
@@ -183,6 +246,23 @@ TEST(CommandLine, AFileThatMayNotGrowIsAnErrorAndLeavesNothing) {
   EXPECT_TRUE(std::filesystem::is_empty(dir.path()));
 }
 
+TEST(CommandLine, TooLittleMemoryIsSaidToBeThat) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers need terabytes of address space";
+#endif
+  int refusals = 0;
+  for (int kilobytes = 30000; kilobytes <= 80000; kilobytes += 5000) {
+    const ProcessResult r = run_process(
+        {"/bin/sh", "-c", "ulimit -v " + std::to_string(kilobytes) + " && exec \"$0\" generate -p x -n 2 --threads 1",
+         SPARKX_BINARY_DIR "/sparkx"});
+    if (r.status == 0) continue;
+    ++refusals;
+    EXPECT_EQ(r.status, 1) << kilobytes << ": " << r.err;
+    EXPECT_TRUE(contains(r.err, "out of memory")) << kilobytes << ": " << r.err;
+  }
+  EXPECT_GT(refusals, 0);
+}
+
 TEST(CommandLine, ColourOnlyOnATerminalAndNotWithNoColor) {
   if (!testing::has_terminals()) GTEST_SKIP() << "no pseudo-terminals here";
   const std::vector<std::string> arguments = {"tokenize", "--decode", "x"};
@@ -190,6 +270,23 @@ TEST(CommandLine, ColourOnlyOnATerminalAndNotWithNoColor) {
   EXPECT_TRUE(contains(sparkx(arguments, {.terminal_error = true}).err, "\x1b[31merror:\x1b[0m"));
   EXPECT_FALSE(contains(sparkx(arguments, {.terminal_error = true, .environment = {{"NO_COLOR", "1"}}}).err, "\x1b["));
   EXPECT_TRUE(contains(sparkx(arguments, {.terminal_error = true, .environment = {{"NO_COLOR", ""}}}).err, "\x1b["));
+}
+
+TEST(CommandLine, HelpIsFreeOfTheLibrarysClutterAndFitsAWindow) {
+  for (const std::string command : {"generate", "logits", "tokenize", "render", "parse", "completion"}) {
+    const std::string help = sparkx({command, "--help"}).out;
+    for (const char* clutter :
+         {":FLOAT", " in [", ":POSITIVE", ":{", "{false}", "REQUIRED", "Needs:", "Excludes:", "...\n"}) {
+      EXPECT_FALSE(contains(help, clutter)) << command << ": " << clutter << "\n" << help;
+    }
+    std::istringstream lines(help.substr(0, help.find("Examples:")));
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 104u) << line;  // bytes: an … is three
+  }
+  const std::string help = sparkx({"generate", "--help"}).out;
+  EXPECT_TRUE(contains(help, "  -m, --model PATH ")) << help;
+  EXPECT_TRUE(contains(help, "  --top-p X                     Keep the most probable")) << help;
+  EXPECT_TRUE(contains(help, "float16; default auto)")) << help;
+  EXPECT_TRUE(contains(help, "--temperature)")) << help;
 }
 
 TEST(Completion, BashKnowsCommandsOptionsFilesAndValues) {

@@ -153,6 +153,20 @@ TEST(Generate, AFullContextIsALengthAndNoError) {
   EXPECT_EQ(summary.find("prompt_tokens")->as_int64() + summary.find("completion_tokens")->as_int64(), 65);
 }
 
+TEST(Generate, WholeNumbersAreDecimalWhateverTheyBeginWith) {
+  const auto lines = json_lines(sparkx(kEndless + Arguments{"-n", "010", "--json"}).out);
+  EXPECT_EQ(lines.back().find("completion_tokens")->as_int64(), 10);
+}
+
+TEST(Generate, TheTemperatureHasTwoNames) {
+  EXPECT_EQ(ask({"--temperature", "4", "--seed", "3"}).out, ask({"--temp", "4", "--seed", "3"}).out);
+  EXPECT_NE(ask({"--temperature", "4", "--seed", "3"}).out, ask().out);
+}
+
+TEST(Generate, APromptMayBeginWithADash) {
+  EXPECT_EQ(generate({"-p", "-5+3=?", "-n", "20"}).out, generate({"-n", "20"}, {.input = "-5+3=?"}).out);
+}
+
 TEST(Generate, ASeedGivesTheSameTextOnAnyNumberOfThreads) {
   const Arguments sampled = {"--temp",
                              "4",
@@ -208,6 +222,23 @@ TEST(Generate, HiddenThinkingLeavesTheAnswer) {
   ASSERT_TRUE(contains(text, marker)) << text;
   const std::string answer = text.substr(text.find(marker) + marker.size());
   EXPECT_EQ(generate({"-p", kQuestion, "-n", "300", "--hide-thinking"}).out, answer + "\n");
+}
+
+TEST(Generate, OnATerminalTheReasoningIsDimmedAndTheAnswerHasItsOwnLine) {
+  const Arguments arguments = {"-p", kQuestion, "-n", "300"};
+  const std::string plain = generate(arguments).out;
+  std::string seen = generate(arguments, {.terminal_output = true}).out;
+  EXPECT_TRUE(seen.starts_with("\x1b[2m")) << seen;
+  for (const std::string gone : {"\x1b[2m", "\x1b[0m", "\r"}) {  // a terminal begins a line with \r
+    for (std::size_t at; (at = seen.find(gone)) != std::string::npos;) seen.erase(at, gone.size());
+  }
+  std::string expected = plain;
+  expected.replace(expected.find("</think>"), 8, "\n");
+  EXPECT_EQ(seen, expected);
+  const ProcessResult no_colour = generate(arguments, {.terminal_output = true, .environment = {{"NO_COLOR", "1"}}});
+  EXPECT_FALSE(contains(no_colour.out, "\x1b["));
+  EXPECT_TRUE(contains(no_colour.out, "</think>"));
+  EXPECT_FALSE(contains(generate(arguments + Arguments{"--json"}, {.terminal_output = true}).out, "\x1b["));
 }
 
 // The message of the summary, after making the model say these tokens, each once, in their order.
@@ -274,6 +305,20 @@ TEST(Generate, ACheckpointWithoutATemplateNamesTheWaysOut) {
   EXPECT_EQ(generate({"-m", model, "--raw", "-p", "x", "-n", "1"}).status, 0);
 }
 
+TEST(Generate, WhatIsWrongWithThePromptIsSaidBeforeTheWeightsAreRead) {
+  TempDir folder;
+  const std::filesystem::path mini = SPARKX_SOURCE_DIR "/models/mini";
+  const std::string config = read_file(mini / "config.json");
+  folder.write("config.json", config);
+  std::filesystem::create_symlink(mini / "model.safetensors", folder / "model.safetensors");
+  const std::string model = folder.path().string();
+  const Arguments no_room = {"-m", model, "-p", "x", "--ctx", "1000000000"};  // is refused when the weights are due
+  EXPECT_EQ(generate(no_room).err, "sparkx: error: " + model + "/tokenizer.json: there is no such file\n");
+  std::filesystem::create_symlink(mini / "tokenizer.json", folder / "tokenizer.json");
+  EXPECT_TRUE(contains(generate(no_room).err, "no chat template"));
+  EXPECT_TRUE(contains(generate(no_room + Arguments{"--raw"}).err, "a context of 1000000000 positions"));
+}
+
 TEST(Generate, VerboseSaysWhatIsInForceAndHowLongItTook) {
   const std::string err = ask({"--verbose", "--threads", "1"}).err;
   for (const char* part :
@@ -323,6 +368,24 @@ TEST(Generate, ControlCEndsCleanlyWithStatistics) {
   EXPECT_TRUE(r.out.ends_with('\n'));
   EXPECT_TRUE(contains(r.err, "tokens/s, cancelled")) << r.err;
   EXPECT_FALSE(contains(r.err, "error")) << r.err;
+}
+
+TEST(Generate, OtherSignalsEndAsCleanlyWithTheirOwnStatus) {
+  for (const int signal : {SIGTERM, SIGHUP}) {
+    Process process(sparkx_arguments(kEndless));
+    process.run_until([](const ProcessResult& r) { return !r.out.empty(); });
+    process.send_signal(signal);
+    const ProcessResult r = process.wait();
+    EXPECT_EQ(r.status, 128 + signal);
+    EXPECT_TRUE(contains(r.err, "tokens/s, cancelled")) << r.err;
+  }
+}
+
+TEST(Generate, NohupKeepsItGoing) {
+  Process process(sparkx_arguments(kEndless + Arguments{"-n", "200"}), {.ignore_hangup = true});
+  process.run_until([](const ProcessResult& r) { return !r.out.empty(); });
+  process.send_signal(SIGHUP);
+  EXPECT_EQ(process.wait().status, 0);
 }
 
 TEST(Generate, ControlCLeavesWholeJson) {

@@ -1,6 +1,8 @@
 // sparkx tokenize and sparkx logits, as a program.
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -19,6 +21,7 @@ const std::string kHard = "53乘以42 <think>é\r\n\tx  <｜end▁of▁sentence�
 TEST(Tokenize, PrintsIdsOnOneLineAndDecodesThemExactly) {
   const ProcessResult ids = sparkx({"tokenize"}, {.input = kHard});
   EXPECT_EQ(ids.status, 0);
+  EXPECT_EQ(ids.err, "");
   EXPECT_EQ(ids.out.find_first_not_of("0123456789 "), ids.out.size() - 1) << ids.out;
   EXPECT_EQ(sparkx({"tokenize", "--decode"}, {.input = ids.out}).out, kHard);
   EXPECT_EQ(sparkx({"tokenize", kHard}).out, ids.out);
@@ -80,6 +83,27 @@ TEST(Logits, AreTheSameFileForAnyChunkThreadsAndFormOfTheTokens) {
   EXPECT_TRUE(logits({"--tokens", folder.write("tokens.txt", list + "\n").string()}) == expected);
   EXPECT_TRUE(logits({"--tokens", list, "--kv-dtype", "float32"}) == expected);    // the default
   EXPECT_FALSE(logits({"--tokens", list, "--kv-dtype", "bfloat16"}) == expected);  // which is not this one
+}
+
+TEST(Logits, ASignalLeavesNoFile) {
+  std::string list;
+  for (int i = 0; i < 4000; ++i) list += std::to_string(i * 37 % 500) + ' ';
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    const TempDir folder;
+    // The plain kernels and one token a step: this would take many seconds.
+    Process process(sparkx_arguments({"logits", "--tokens", list, "--chunk", "1", "--threads", "1", "-o",
+                                      (folder / "logits.safetensors").string()}),
+                    {.environment = {{"SPARKX_ISA", "reference"}}});
+    const auto begin = std::chrono::steady_clock::now();
+    process.run_until([&](const ProcessResult&) {  // … until it is writing
+      return !std::filesystem::is_empty(folder.path()) ||
+             std::chrono::steady_clock::now() - begin > std::chrono::minutes(1);
+    });
+    ASSERT_FALSE(std::filesystem::is_empty(folder.path()));
+    process.send_signal(signal);
+    EXPECT_EQ(process.wait().status, 128 + signal);
+    EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+  }
 }
 
 TEST(Logits, NeedNoTokenizer) {

@@ -24,7 +24,9 @@ namespace sparkx::testing {
 struct ProcessOptions {
   std::string input = {};                                             // standard input, closed behind it
   bool keep_input_open = false;                                       // … or not: then the program waits for more
-  bool terminal_error = false;                                        // standard error is a terminal
+  bool terminal_output = false;                                       // standard output is a terminal
+  bool terminal_error = false;                                        // standard error is one
+  bool ignore_hangup = false;                                         // as nohup has it
   std::vector<std::pair<std::string, std::string>> environment = {};  // added to ours
 };
 
@@ -45,15 +47,9 @@ class Process {
  public:
   explicit Process(const std::vector<std::string>& arguments, const ProcessOptions& options = {}) {
     int in[2], out[2], err[2];
-    if (::pipe2(in, O_CLOEXEC) != 0 || ::pipe2(out, O_CLOEXEC) != 0) fail("pipe2");
-    if (options.terminal_error) {
-      err[0] = ::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
-      if (err[0] < 0 || ::grantpt(err[0]) != 0 || ::unlockpt(err[0]) != 0) fail("posix_openpt");
-      err[1] = ::open(::ptsname(err[0]), O_RDWR | O_NOCTTY | O_CLOEXEC);
-      if (err[1] < 0) fail("ptsname");
-    } else if (::pipe2(err, O_CLOEXEC) != 0) {
-      fail("pipe2");
-    }
+    open_pair(in, false);
+    open_pair(out, options.terminal_output);
+    open_pair(err, options.terminal_error);
     std::vector<char*> argv;
     for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
     argv.push_back(nullptr);
@@ -64,7 +60,8 @@ class Process {
       ::dup2(out[1], STDOUT_FILENO);
       ::dup2(err[1], STDERR_FILENO);
       ::signal(SIGPIPE, SIG_DFL);
-      ::signal(SIGINT, SIG_DFL);
+      for (int signal : {SIGINT, SIGTERM, SIGHUP})
+        ::signal(signal, options.ignore_hangup && signal == SIGHUP ? SIG_IGN : SIG_DFL);
       for (const auto& [name, value] : options.environment) ::setenv(name.c_str(), value.c_str(), 1);
       ::execv(argv[0], argv.data());
       ::_exit(127);
@@ -120,6 +117,18 @@ class Process {
 
   [[noreturn]] static void fail(const char* what) {
     throw std::runtime_error(std::string(what) + ": " + std::strerror(errno));
+  }
+
+  // What is written to the second comes out of the first: a pipe, or a terminal.
+  static void open_pair(int (&ends)[2], bool terminal) {
+    if (!terminal) {
+      if (::pipe2(ends, O_CLOEXEC) != 0) fail("pipe2");
+      return;
+    }
+    ends[0] = ::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+    if (ends[0] < 0 || ::grantpt(ends[0]) != 0 || ::unlockpt(ends[0]) != 0) fail("posix_openpt");
+    ends[1] = ::open(::ptsname(ends[0]), O_RDWR | O_NOCTTY | O_CLOEXEC);
+    if (ends[1] < 0) fail("ptsname");
   }
 
   static void close_descriptor(int& descriptor) {
