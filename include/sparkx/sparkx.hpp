@@ -109,6 +109,9 @@ struct ModelOptions {
       context;                 // positions of a sequence; absent: the least of the model's, 32768 and what fits
   std::int64_t sequences = 1;  // of that context, for which there must be memory when the model is loaded
   bool tokenizer = true;       // false: leave the checkpoint's tokenizer aside
+  // Called before the weights are read: what is wrong with a prompt can be thrown while it costs nothing. A checkpoint
+  // without a tokenizer is then refused.
+  std::function<void(const TextTokenizer&)> on_tokenizer;
   std::function<bool(std::uint64_t done, std::uint64_t total)> progress;  // bytes of weights; false cancels
 };
 

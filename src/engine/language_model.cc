@@ -22,6 +22,7 @@ namespace {
 // Recommended by the authors of the models, for checkpoints that say nothing (docs/model.md, Chat format).
 constexpr float kTemperature = 1.0f;
 constexpr float kTopP = 0.95f;
+constexpr std::string_view kTokenizerFile = "tokenizer.json";
 
 GenerationOptions suggested_options(const ModelConfig& config, const GenerationConfig& suggestion) {
   GenerationOptions options;
@@ -43,7 +44,8 @@ GenerationOptions suggested_options(const ModelConfig& config, const GenerationC
 struct LanguageModel::Impl {
   Impl(const Checkpoint& checkpoint, const ModelOptions& options)
       : defaults(suggested_options(checkpoint.config(), checkpoint.generation_config())),
-        warnings(checkpoint.warnings()) {
+        warnings(checkpoint.warnings()),
+        no_tokenizer(fmt::format("{}: there is no such file", checkpoint.display_name(kTokenizerFile))) {
     LoadOptions load;
     load.weights.dtype = parse_weight_kind(options.dtype);
     load.weights.quantize = parse_quantization(options.quantize, options.group_size, options.head_quantize);
@@ -62,15 +64,21 @@ struct LanguageModel::Impl {
       if (std::optional<TextTokenizer::Impl> found = TextTokenizer::Impl::read(checkpoint)) {
         tokenizer.emplace(TextTokenizer(std::make_shared<const TextTokenizer::Impl>(std::move(*found))));
       }
+      if (options.on_tokenizer) options.on_tokenizer(text());
     }
     model = load_model(checkpoint, std::move(load));
     batch.emplace(*model);
   }
 
+  const TextTokenizer& text() const {
+    if (!tokenizer) throw Error(ErrorCode::not_found, no_tokenizer);
+    return *tokenizer;
+  }
   const Tokenizer* text_tokenizer() const { return tokenizer ? &tokenizer->impl_->tokenizer : nullptr; }
 
   GenerationOptions defaults;
   std::vector<std::string> warnings;
+  std::string no_tokenizer;  // the message when it is asked for
   std::optional<TextTokenizer> tokenizer;
   std::unique_ptr<Model> model;
   std::optional<StepBatch> batch;
@@ -128,8 +136,7 @@ bool LanguageModel::has_tokenizer() const {
 }
 
 const TextTokenizer& LanguageModel::tokenizer() const {
-  if (!impl_->tokenizer) throw_error(ErrorCode::not_found, "the model has no tokenizer.json");
-  return *impl_->tokenizer;
+  return impl_->text();
 }
 
 GenerationOptions LanguageModel::generation_defaults() const {

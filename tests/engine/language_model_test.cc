@@ -210,7 +210,21 @@ TEST(LanguageModel, NeedsNoTokenizerButSaysWhenItIsAskedForOne) {
   options.tokenizer = false;
   LanguageModel model = LanguageModel::builtin(options);
   EXPECT_FALSE(model.has_tokenizer());
-  EXPECT_TRUE(error_of([&] { model.tokenizer(); }).starts_with("not_found: "));
+  EXPECT_EQ(error_of([&] { model.tokenizer(); }), "not_found: built-in model/tokenizer.json: there is no such file");
+}
+
+TEST(LanguageModel, TheTokenizerIsShownBeforeTheWeightsAreRead) {
+  ModelOptions options = with_threads(1);
+  options.progress = [](std::uint64_t, std::uint64_t) -> bool { throw std::logic_error("reading"); };
+  options.on_tokenizer = [](const TextTokenizer& tokenizer) {
+    throw std::runtime_error(std::to_string(*tokenizer.find("<think>")));
+  };
+  try {
+    LanguageModel::builtin(options);
+    FAIL() << "loaded";
+  } catch (const std::runtime_error& error) {
+    EXPECT_STREQ(error.what(), "3");
+  }
 }
 
 TEST(LanguageModel, WithoutATokenizerItStillGeneratesTokens) {
