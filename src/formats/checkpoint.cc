@@ -22,6 +22,7 @@ namespace fs = std::filesystem;
 constexpr std::uint64_t kMaxConfigBytes = std::uint64_t{16} << 20;
 constexpr std::uint64_t kMaxTextBytes = std::uint64_t{256} << 20;
 constexpr const char* kConfigFile = "config.json";
+constexpr std::size_t kShownKeys = 16;  // of those that the config should not have; each is shortened, too
 constexpr const char* kSingleFile = "model.safetensors";
 constexpr const char* kIndexFile = "model.safetensors.index.json";
 constexpr const char* kEmbedding = "model.embedding.weight";
@@ -390,8 +391,11 @@ void Checkpoint::load_gguf(const std::string& first_file) {
 void Checkpoint::warn_of_unknown_keys(const std::string& file) {
   if (config_.unknown_keys.empty()) return;
   std::vector<std::string> keys;
-  for (const std::string& key : config_.unknown_keys) keys.push_back(printable(key));
-  warnings_.push_back(fmt::format("{}: keys that sparkx does not know, and ignores: {}", file, fmt::join(keys, ", ")));
+  const std::size_t shown = std::min(config_.unknown_keys.size(), kShownKeys);
+  for (std::size_t i = 0; i < shown; ++i) keys.push_back(printable(config_.unknown_keys[i]));
+  const std::size_t more = config_.unknown_keys.size() - shown;
+  warnings_.push_back(fmt::format("{}: keys that sparkx does not know, and ignores: {}{}", file, fmt::join(keys, ", "),
+                                  more == 0 ? "" : fmt::format(" and {} more", more)));
 }
 
 void Checkpoint::set_tensors(std::vector<TensorInfo> tensors) {

@@ -353,6 +353,16 @@ TEST(Checkpoint, UnknownConfigKeysAreOneWarning) {
       std::vector<std::string>{"m/config.json: keys that sparkx does not know, and ignores: odd, o\\u001bdd, strange"});
 }
 
+TEST(Checkpoint, ManyUnknownConfigKeysAreAShortWarning) {
+  std::string members;
+  for (int i = 0; i < 100000; ++i) members += "\"odd_" + std::to_string(i) + "\": 0, ";
+  TestFiles files = small_checkpoint();
+  files.contents["config.json"] = "{" + members + std::string(kSmallConfig.substr(kSmallConfig.find('{') + 1));
+  const Checkpoint checkpoint = Checkpoint::open("m", files.memory());
+  ASSERT_EQ(checkpoint.warnings().size(), 1u);
+  EXPECT_TRUE(checkpoint.warnings()[0].ends_with("odd_14, odd_15 and 99984 more")) << checkpoint.warnings()[0];
+}
+
 TEST(Checkpoint, TextFilesAreReadWhenTheyAreThere) {
   TestFiles files = small_checkpoint();
   files.contents["tokenizer.json"] = "{}";
