@@ -224,8 +224,8 @@ std::span<const StepOutput> CpuModel::step(std::span<const StepItem> items) {
     KvSequence& sequence = find(sequences_, items[i].sequence).kv;
     auto tokens = static_cast<std::int64_t>(items[i].tokens.size());
     if (!cache_.reserve(sequence, tokens, kPassTokens)) {
-      refuse(i, ErrorCode::out_of_memory,
-             fmt::format("the KV cache has no room for {} more positions of this sequence", tokens));
+      const char* reason = cache_.system_refused() ? "out of memory: the system has none" : "the KV cache has no room";
+      refuse(i, ErrorCode::out_of_memory, fmt::format("{} for {} more positions of this sequence", reason, tokens));
       continue;
     }
     std::int64_t wanted = wanted_positions(items[i]);

@@ -59,6 +59,7 @@ BlockId BlockPool::acquire() {
     }
   } catch (const std::exception&) {  // Error{out_of_memory} or std::bad_alloc
     references_.resize(block);
+    budget_.system_refused = true;
     return kNoBlock;
   }
   budget_.left -= block_bytes_;
@@ -82,6 +83,7 @@ std::int64_t KvCache::first_block_in_sight(std::int64_t length) const {
 }
 
 bool KvCache::reserve(KvSequence& sequence, std::int64_t tokens, std::int64_t chunk) {
+  budget_.system_refused = false;
   std::int64_t blocks = blocks_for(sequence.length + tokens);
   std::int64_t held = static_cast<std::int64_t>(sequence.sliding.size()) - sequence.first_sliding;
   std::int64_t needed =
@@ -101,6 +103,7 @@ bool KvCache::reserve(KvSequence& sequence, std::int64_t tokens, std::int64_t ch
     sequence.sliding.reserve(blocks);
     sequence.spare.reserve(needed);
   } catch (const std::bad_alloc&) {
+    budget_.system_refused = true;
     return false;
   }
   bool enough = true;

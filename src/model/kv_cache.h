@@ -25,6 +25,7 @@ inline constexpr BlockId kNoBlock = -1;
 // What both pools may take together.
 struct ByteBudget {
   std::size_t left;
+  bool system_refused = false;  // the last time there was no block, it was the system that had no memory
 };
 
 // Blocks of one size. A block is counted: every holder of a shared block has one reference to it. (An index from hashes
@@ -89,6 +90,8 @@ class KvCache {
   // Reserves what `tokens` further positions need when they are placed in chunks of at most `chunk`. False, and nothing
   // changed, when there are not enough blocks.
   bool reserve(KvSequence& sequence, std::int64_t tokens, std::int64_t chunk);
+  // Whether the last reserve() failed for want of memory, not of budget.
+  bool system_refused() const { return budget_.system_refused; }
   // Makes room for the next `tokens` positions, at most those reserved. Neither allocates nor fails.
   void place(KvSequence& sequence, std::int64_t tokens) const;
   // The placed positions are written: they belong to the sequence, and sliding blocks that are out of sight become

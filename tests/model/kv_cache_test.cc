@@ -103,6 +103,19 @@ TEST(KvCache, BytesOfAPosition) {
   EXPECT_EQ(bytes(kernels::KvKind::int8, 72), (96 + 2 * 4) * kNumbers);  // keys go in stretches of 32 channels
 }
 
+TEST(KvCache, KnowsWhetherTheBudgetOrTheSystemHasNoMore) {
+  KvSequence sequence;
+  KvCache small(layout(), 1000);
+  EXPECT_FALSE(small.reserve(sequence, 64, 64));
+  EXPECT_FALSE(small.system_refused());
+  KvLayout huge = layout();
+  huge.kv_heads = 1 << 30;
+  huge.full_layers = 1 << 20;
+  KvCache endless(huge, kNoLimit);
+  EXPECT_FALSE(endless.reserve(sequence, 64, 64));
+  EXPECT_TRUE(endless.system_refused());
+}
+
 TEST(KvCache, SequencesDoNotShareMemory) {
   KvCache cache(layout(), kNoLimit);
   KvSequence first, second;
