@@ -41,6 +41,7 @@ TEST(CommandLine, HelpGoesToStandardOutputAndHasExamples) {
                                                                                          {"tokenize", "--help"},
                                                                                          {"render", "--help"},
                                                                                          {"parse", "--help"},
+                                                                                         {"bench", "--help"},
                                                                                          {"completion", "--help"}}) {
     const ProcessResult r = sparkx(arguments);
     EXPECT_EQ(r.status, 0);
@@ -149,6 +150,12 @@ TEST(CommandLine, NumbersArePlainDecimalAndFinite) {
       EXPECT_TRUE(r.err.starts_with("sparkx: error: " + c.option + ": \"" + value + "\" is not " + c.expected + "\n"))
           << r.err;
     }
+  }
+  for (const std::string value : {"0x10", "-1", "1,x"}) {
+    const ProcessResult r = sparkx({"bench", "--batch", value});
+    EXPECT_EQ(r.status, 2) << value;
+    EXPECT_TRUE(contains(r.err, "--batch: \"" + value.substr(value.find(',') + 1) + "\" is not a whole number of 1 or"))
+        << r.err;
   }
   for (const std::string value : {"0", "0x1", "-1"}) {
     const ProcessResult r = sparkx({"logits", "--tokens", "1", "-o", "x", "--chunk", value});
@@ -273,7 +280,7 @@ TEST(CommandLine, ColourOnlyOnATerminalAndNotWithNoColor) {
 }
 
 TEST(CommandLine, HelpIsFreeOfTheLibrarysClutterAndFitsAWindow) {
-  for (const std::string command : {"generate", "logits", "tokenize", "render", "parse", "completion"}) {
+  for (const std::string command : {"generate", "logits", "tokenize", "render", "parse", "bench", "completion"}) {
     const std::string help = sparkx({command, "--help"}).out;
     for (const char* clutter :
          {":FLOAT", " in [", ":POSITIVE", ":{", "{false}", "REQUIRED", "Needs:", "Excludes:", "...\n"}) {
