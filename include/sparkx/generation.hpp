@@ -42,7 +42,7 @@ struct GenerationOptions {
 
   std::function<void(std::int64_t done, std::int64_t total)> on_prompt;  // after each step of the prompt
   std::function<bool(const GeneratedToken&)> on_token;                   // false: cancel
-  const std::atomic<bool>* cancel = nullptr;  // looked at between steps; may be set by a signal handler
+  const std::atomic<bool>* cancel = nullptr;  // looked at in each layer; may be set by a signal handler
 };
 
 struct GenerationTimings {

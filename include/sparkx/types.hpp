@@ -15,8 +15,8 @@ using TokenId = std::int32_t;  // 0 is a real token; never test an id for truth
 
 enum class LogitsWanted { none, last, all };  // of the tokens that a step appends to a sequence
 
-// What a step did for one sequence. With an error the sequence is as long as before, and the other sequences of the
-// step are unharmed.
+// What a step did for one sequence. With an error other than `cancelled` the sequence is as long as before, and the
+// other sequences of the step are unharmed.
 struct StepOutput {
   std::optional<ErrorCode> error;
   std::string message;            // of the error

@@ -53,6 +53,28 @@ class TextStream {
   StopStrings stops_;
 };
 
+// While it lives, the model's steps end early when the caller cancels.
+class CancelledSteps {
+ public:
+  CancelledSteps(Model& model, const std::atomic<bool>* cancel) : model_(model) { model_.cancel_steps_on(cancel); }
+  CancelledSteps(const CancelledSteps&) = delete;
+  CancelledSteps& operator=(const CancelledSteps&) = delete;
+  ~CancelledSteps() { model_.cancel_steps_on(nullptr); }
+
+ private:
+  Model& model_;
+};
+
+// One step; absent when it was cancelled.
+std::optional<std::span<const float>> step(StepBatch& batch, TokenSequence& sequence, std::span<const TokenId> tokens,
+                                           LogitsWanted wanted) {
+  const SequenceStep one{&sequence, tokens, wanted};
+  const StepOutput& output = batch.step(std::span(&one, 1)).front();
+  if (output.error == ErrorCode::cancelled) return std::nullopt;
+  if (output.error) throw Error(*output.error, output.message);
+  return output.logits;
+}
+
 void check_prompt(const Model& model, const TokenSequence& sequence, std::span<const TokenId> prompt,
                   const GenerationOptions& options) {
   if (prompt.empty()) throw_error(ErrorCode::invalid_argument, "the prompt has no tokens");
@@ -89,18 +111,23 @@ GenerationResult generate(Model& model, TokenSequence& sequence, std::span<const
   Sampler sampler(options.sampling, model.info().vocab_size);
   TextStream stream(options, tokenizer);
   StepBatch batch(model);
+  const CancelledSteps cancelled_steps(model, options.cancel);
   GenerationResult result;
   const std::int64_t total = static_cast<std::int64_t>(prompt.size());
 
+  const std::int64_t begin = sequence.length();
   auto start = Clock::now();
   std::span<const float> logits;
   while (result.prompt_tokens < total && !is_cancelled(options)) {
     const std::int64_t count = std::min(options.prompt_chunk, total - result.prompt_tokens);
     const bool last = result.prompt_tokens + count == total;
-    logits = batch.step(sequence,
-                        prompt.subspan(static_cast<std::size_t>(result.prompt_tokens), static_cast<std::size_t>(count)),
-                        last ? LogitsWanted::last : LogitsWanted::none);
-    result.prompt_tokens += count;
+    const auto stepped =
+        step(batch, sequence,
+             prompt.subspan(static_cast<std::size_t>(result.prompt_tokens), static_cast<std::size_t>(count)),
+             last ? LogitsWanted::last : LogitsWanted::none);
+    result.prompt_tokens = sequence.length() - begin;
+    if (!stepped) break;
+    logits = *stepped;
     if (options.on_prompt) options.on_prompt(result.prompt_tokens, total);
   }
   result.timings.prompt_seconds = seconds_since(start);
@@ -139,7 +166,12 @@ GenerationResult generate(Model& model, TokenSequence& sequence, std::span<const
       if (options.sampling.logprobs) event.logprob = token.logprob;
       if (!options.on_token(event) && !finish) finish = FinishReason::cancelled;
     }
-    if (!finish) logits = batch.step(sequence, std::span(&token.id, 1), LogitsWanted::last);
+    if (finish) break;
+    if (const auto stepped = step(batch, sequence, std::span(&token.id, 1), LogitsWanted::last)) {
+      logits = *stepped;
+    } else {
+      finish = FinishReason::cancelled;
+    }
   }
   if (finish == FinishReason::cancelled) result.text += stream.finish();
   result.finish_reason = *finish;

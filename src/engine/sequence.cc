@@ -41,9 +41,10 @@ std::span<const StepOutput> StepBatch::step(std::span<const SequenceStep> steps)
   }
   const std::span<const StepOutput> outputs = model_.step(items_);
   for (std::size_t i = 0; i < steps.size(); ++i) {
-    if (outputs[i].error) continue;
-    std::vector<TokenId>& tokens = steps[i].sequence->tokens_;
-    tokens.insert(tokens.end(), steps[i].tokens.begin(), steps[i].tokens.end());
+    TokenSequence& sequence = *steps[i].sequence;
+    auto taken = static_cast<std::int64_t>(steps[i].tokens.size());
+    if (outputs[i].error) taken = model_.length(sequence.id_) - sequence.length();  // none, unless it was cancelled
+    sequence.tokens_.insert(sequence.tokens_.end(), steps[i].tokens.begin(), steps[i].tokens.begin() + taken);
   }
   return outputs;
 }

@@ -43,8 +43,8 @@ class StepBatch {
  public:
   explicit StepBatch(Model& model) : model_(model) {}
 
-  // As Model::step; the sequences without an error hold the tokens afterwards. Throws Error{invalid_argument} for a
-  // sequence of another model or one that appears twice.
+  // As Model::step; the sequences hold the tokens afterwards that the model has taken. Throws Error{invalid_argument}
+  // for a sequence of another model or one that appears twice.
   std::span<const StepOutput> step(std::span<const SequenceStep> steps);
 
   // The same for one sequence; its error is thrown. Returns the logits, [positions][vocab_size].

@@ -229,7 +229,7 @@ std::span<const StepOutput> CpuModel::step(std::span<const StepItem> items) {
       continue;
     }
     std::int64_t wanted = wanted_positions(items[i]);
-    work_.push_back({&sequence, items[i].tokens, tokens - wanted, logits});
+    work_.push_back({i, &sequence, items[i].tokens, tokens - wanted, logits});
     outputs_[i].logits = {logits, static_cast<std::size_t>(wanted * config_.vocab_size)};
     logits += outputs_[i].logits.size();
   }
@@ -307,7 +307,11 @@ void CpuModel::run_passes() {
       chunks_.push_back({work.sequence, work.tokens.first(tokens), first_logits, work.logits});
       in_pass_.push_back(&work);
     }
-    transformer_.forward(chunks_, cache_);
+    if (!transformer_.forward(chunks_, cache_, cancel_)) {
+      // What the pass has written lies behind the ends of the sequences, as if it had never been.
+      for (std::size_t i = done; i < work_.size(); ++i) refuse(work_[i].item, ErrorCode::cancelled, "cancelled");
+      return;
+    }
     for (std::size_t i = 0; i < chunks_.size(); ++i) {
       Work& work = *in_pass_[i];
       auto tokens = static_cast<std::int64_t>(chunks_[i].tokens.size());

@@ -39,6 +39,7 @@ class CpuModel final : public Model {
   void free_sequence(SequenceId sequence) override;
   std::int64_t length(SequenceId sequence) const override;
   std::span<const StepOutput> step(std::span<const StepItem> items) override;
+  void cancel_steps_on(const std::atomic<bool>* cancel) override { cancel_ = cancel; }
   std::int64_t truncate(SequenceId sequence, std::int64_t length) override;
   SequenceId create_synthetic_sequence(std::int64_t length) override;
   StepWork work(std::span<const StepItem> items) const override;
@@ -53,6 +54,7 @@ class CpuModel final : public Model {
   };
   // What is left of one item.
   struct Work {
+    std::size_t item;
     KvSequence* sequence;
     std::span<const TokenId> tokens;
     std::int64_t first_logits;  // counted from the first of `tokens`; negative once logits are under way
@@ -77,6 +79,7 @@ class CpuModel final : public Model {
   std::unordered_map<SequenceId, Sequence> sequences_;
   SequenceId next_sequence_ = 1;
   std::int64_t steps_ = 0;
+  const std::atomic<bool>* cancel_ = nullptr;
 
   // The step in work.
   std::vector<StepOutput> outputs_;

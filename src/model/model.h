@@ -4,6 +4,7 @@
 // A Model is used by one thread at a time. Several models may live in one process.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <span>
 
@@ -43,6 +44,11 @@ class Model {
   // wrong for one sequence (context full, no cache blocks left, a token outside the vocabulary) is said in its output.
   // The outputs are in the order of the items.
   virtual std::span<const StepOutput> step(std::span<const StepItem> items) = 0;
+
+  // From now on a step may end early when `*cancel` becomes true, which a signal handler may do: then what is not done
+  // is Error{cancelled} in the outputs, and a sequence may have got some of its tokens (length() says how many).
+  // nullptr: steps are finished again. A backend that cannot leave a step does nothing.
+  virtual void cancel_steps_on(const std::atomic<bool>* cancel) { static_cast<void>(cancel); }
 
   // Shortens a sequence to at most `length` positions and returns what it could keep: less than asked when keys that
   // the sliding window needs are gone; the caller then steps the missing tokens again.

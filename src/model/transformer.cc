@@ -86,10 +86,11 @@ std::size_t Transformer::buffer_bytes(const ModelConfig& config, const PackedWei
          Attention::buffer_bytes(attention_shape(config), threads);
 }
 
-void Transformer::forward(std::span<const Chunk> chunks, KvCache& cache) {
+bool Transformer::forward(std::span<const Chunk> chunks, KvCache& cache, const std::atomic<bool>* cancel) {
   plan_pass(chunks);
   embed(x_);
   for (std::size_t i = 0; i < weights_.layers.size(); ++i) {
+    if (cancel != nullptr && cancel->load(std::memory_order_relaxed)) return false;
     const LayerWeights& layer = weights_.layers[i];
     rms_norm(x_, layer.input_layernorm, codes_for(layer.q_k_v_proj, layer.g_proj), normed_);
     linear(normed_, layer.q_k_v_proj, qkv_);
@@ -102,6 +103,7 @@ void Transformer::forward(std::span<const Chunk> chunks, KvCache& cache) {
     linear_add(hidden_, layer.down_proj, x_);
   }
   write_logits(x_, normed_);
+  return true;
 }
 
 void Transformer::plan_pass(std::span<const Chunk> chunks) {

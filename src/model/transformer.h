@@ -44,8 +44,9 @@ class Transformer {
   Transformer& operator=(const Transformer&) = delete;
 
   // Appends the chunks' keys and values to the cache and writes the logits asked for. At most kPassTokens tokens, each
-  // sequence at most once; the caller is in a ScopedFloatEnvironment.
-  void forward(std::span<const Chunk> chunks, KvCache& cache);
+  // sequence at most once; the caller is in a ScopedFloatEnvironment. False when *cancel (which may be nullptr) became
+  // true: a pass of a large model takes seconds, so that each layer looks at it.
+  bool forward(std::span<const Chunk> chunks, KvCache& cache, const std::atomic<bool>* cancel);
 
   // What a Transformer for this model takes beside weights and cache; of the weights, their formats count.
   static std::size_t buffer_bytes(const ModelConfig& config, const PackedWeights& weights, int threads);

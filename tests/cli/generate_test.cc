@@ -370,6 +370,21 @@ TEST(Generate, ControlCEndsCleanlyWithStatistics) {
   EXPECT_FALSE(contains(r.err, "error")) << r.err;
 }
 
+TEST(Generate, ControlCEndsALongPrompt) {
+  std::string prompt;
+  for (int i = 0; i < 3000; ++i) prompt += "7 ";
+  // It would take the plain kernels many seconds.
+  Process process(sparkx_arguments({"generate", "--raw", "-p", prompt, "--threads", "1"}),
+                  {.environment = {{"SPARKX_ISA", "reference"}}});
+  const auto begin = std::chrono::steady_clock::now();
+  process.run_until(
+      [&](const ProcessResult&) { return std::chrono::steady_clock::now() - begin > std::chrono::milliseconds(500); });
+  process.send_signal(SIGINT);
+  const ProcessResult r = process.wait();
+  EXPECT_EQ(r.status, 130);
+  EXPECT_TRUE(contains(r.err, "tokens/s, cancelled")) << r.err;
+}
+
 TEST(Generate, OtherSignalsEndAsCleanlyWithTheirOwnStatus) {
   for (const int signal : {SIGTERM, SIGHUP}) {
     Process process(sparkx_arguments(kEndless));

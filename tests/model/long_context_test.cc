@@ -72,7 +72,7 @@ class MadeUpPast {
       chunks.push_back({sequence, tokens, 0, next});
       next += tokens.size() * config_.vocab_size;
     }
-    transformer_.forward(chunks, cache_);
+    transformer_.forward(chunks, cache_, nullptr);
     return logits;
   }
 

@@ -1,6 +1,9 @@
 // Taking tokens back: what is kept, and that the sequence then goes on with the bits of a fresh one.
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
+#include <thread>
 #include <vector>
 
 #include "kernels/kernels.h"
@@ -102,6 +105,46 @@ TEST_P(Truncate, BackAndForthManyTimes) {
 INSTANTIATE_TEST_SUITE_P(, Truncate,
                          ::testing::Values(kernels::KvKind::float32, kernels::KvKind::bfloat16, kernels::KvKind::int8),
                          [](const auto& info) { return std::string(kv_kind_name(info.param)); });
+
+// A cancelled pass leaves keys and values behind the end of the sequence, which must not show.
+TEST_P(Truncate, AStepMayBeCancelledAnywhereAndDoneAgain) {
+  const Logits want = run(*model_, tokens_, 512);
+  SequenceId sequence = model_->create_sequence();
+  std::atomic<bool> cancel = true;
+  model_->cancel_steps_on(&cancel);
+  StepItem item{sequence, std::span(tokens_).first(600), LogitsWanted::all};
+  ASSERT_EQ(model_->step({&item, 1})[0].error, ErrorCode::cancelled);
+  EXPECT_EQ(model_->length(sequence), 0);
+
+  // At whatever layer and pass it happens to be.
+  Logits got;
+  int cancelled = 0;
+  for (int delay = 0; model_->length(sequence) < 600; delay += 200) {
+    cancel = false;
+    std::thread later([&cancel, delay] {
+      std::this_thread::sleep_for(std::chrono::microseconds(delay));
+      cancel = true;
+    });
+    const std::int64_t had = model_->length(sequence);
+    item.tokens = std::span(tokens_).subspan(static_cast<std::size_t>(had), static_cast<std::size_t>(600 - had));
+    const StepOutput output = model_->step({&item, 1})[0];
+    later.join();
+    if (output.error) {
+      ASSERT_EQ(*output.error, ErrorCode::cancelled);
+      ++cancelled;
+    } else {
+      got.assign(output.logits.begin(), output.logits.end());
+      EXPECT_TRUE(same_bits(got, std::span(want).subspan(static_cast<std::size_t>(had * spec_.vocab_size), got.size()),
+                            spec_.vocab_size));
+    }
+  }
+  EXPECT_GT(cancelled, 0);
+  model_->cancel_steps_on(nullptr);
+  Logits rest;
+  testing::step_all(*model_, sequence, std::span(tokens_).subspan(600), 512, rest);
+  EXPECT_TRUE(same_bits(rest, std::span(want).last(rest.size()), spec_.vocab_size));
+  model_->free_sequence(sequence);
+}
 
 }  // namespace
 }  // namespace sparkx
