@@ -45,7 +45,9 @@ struct LanguageModel::Impl {
   Impl(const Checkpoint& checkpoint, const ModelOptions& options)
       : defaults(suggested_options(checkpoint.config(), checkpoint.generation_config())),
         warnings(checkpoint.warnings()),
-        no_tokenizer(fmt::format("{}: there is no such file", checkpoint.display_name(kTokenizerFile))) {
+        no_tokenizer(checkpoint.gguf_metadata() != nullptr
+                         ? fmt::format("{}: there is no tokenizer in it", checkpoint.gguf_metadata()->file())
+                         : fmt::format("{}: there is no such file", checkpoint.display_name(kTokenizerFile))) {
     LoadOptions load;
     load.weights.dtype = parse_weight_kind(options.dtype);
     load.weights.quantize = parse_quantization(options.quantize, options.group_size, options.head_quantize);
