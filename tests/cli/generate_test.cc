@@ -225,6 +225,7 @@ TEST(Generate, HiddenThinkingLeavesTheAnswer) {
 }
 
 TEST(Generate, OnATerminalTheReasoningIsDimmedAndTheAnswerHasItsOwnLine) {
+  if (!testing::has_terminals()) GTEST_SKIP() << "no pseudo-terminals here";
   const Arguments arguments = {"-p", kQuestion, "-n", "300"};
   const std::string plain = generate(arguments).out;
   std::string seen = generate(arguments, {.terminal_output = true}).out;
