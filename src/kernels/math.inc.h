@@ -5,10 +5,14 @@
 namespace sparkx::kernels {
 namespace {
 
-// x - n ln 2 = r, |r| <= ln 2 / 2; exp(r) = 1 + (r + r^2 Q(r)); times 2^n in two factors, so that a result below the
-// normal range is rounded once. Outside [-104, 89] the results are 0 and infinity anyway.
+// exp(x) = (1 + t) 2^n, with 2^n in two factors: x - n ln 2 = r, |r| <= ln 2 / 2; t = r + r^2 Q(r).
 template <class V>
-inline V exp_lanes(V x) {
+struct ExpParts {
+  V t, factor1, factor2;
+};
+template <class V>
+inline ExpParts<V> exp_parts(V x) {
+  // Outside [-104, 89] the results are 0 and infinity anyway.
   x = max(splat<V>(-104.0f), min(splat<V>(89.0f), x));
   // Adding 1.5 * 2^23 rounds to an integer and leaves it in the low bits.
   const V shifter = splat<V>(0x1.8p23f);
@@ -22,12 +26,17 @@ inline V exp_lanes(V x) {
   q = fma(q, r, splat<V>(0x1.5558f2p-5f));
   q = fma(q, r, splat<V>(0x1.555492p-3f));
   q = fma(q, r, splat<V>(0x1.fffffcp-2f));
-  const V p = splat<V>(1.0f) + fma(r * r, q, r);
   const auto half = shift_right_arithmetic<1>(integer);
   using I = decltype(bits(x));
-  const V factor1 = from_bits(shift_left<23>(half + splat<I>(127)));
-  const V factor2 = from_bits(shift_left<23>(integer - half + splat<I>(127)));
-  return (p * factor1) * factor2;
+  return {fma(r * r, q, r), from_bits(shift_left<23>(half + splat<I>(127))),
+          from_bits(shift_left<23>(integer - half + splat<I>(127)))};
+}
+
+// A result below the normal range is rounded once: the first product is exact.
+template <class V>
+inline V exp_lanes(V x) {
+  const ExpParts<V> parts = exp_parts(x);
+  return ((splat<V>(1.0f) + parts.t) * parts.factor1) * parts.factor2;
 }
 
 // |x| < 0.921875: x + x P(x^2). Otherwise 1 - exp(L(|x|)) with the sign of x; from 4 on that is 1.
@@ -57,12 +66,27 @@ inline V erf_lanes(V x) {
   return from_bits(bits(select(less(t, splat<V>(0.921875f)), small, large)) | sign);
 }
 
-// 1 / (1 + e) for x >= 0 and e / (1 + e) below, with e = exp(-|x|): small results keep their precision.
+// 1 / (1 + e) for x >= 0 and e / (1 + e) below, with e = exp(-|x|), so that small results keep their precision. What
+// rounding takes from 1 + t (low) and from 1 + e (rest) is put back: the quotient is corrected by its remainder. Below,
+// e without its power of two is divided.
 template <class V>
 inline V sigmoid_lanes(V x) {
   using I = decltype(bits(x));
-  const V e = exp_lanes(from_bits(bits(x) | splat<I>(INT32_MIN)));
-  return select(less(x, splat<V>(0.0f)), e, splat<V>(1.0f)) / (splat<V>(1.0f) + e);
+  const V one = splat<V>(1.0f), zero = splat<V>(0.0f);
+  const ExpParts<V> e = exp_parts(from_bits(bits(x) | splat<I>(INT32_MIN)));
+  const V high = one + e.t;
+  const V low = e.t - (high - one);
+  const V power = (high * e.factor1) * e.factor2;
+  const V divisor = one + power;
+  const V rest = (power - (divisor - one)) + (low * e.factor1) * e.factor2;
+  const auto negative = less(x, zero);
+  const V dividend = select(negative, high, one);
+  const V inverse = one / divisor;
+  const V quotient = dividend * inverse;
+  V remainder = fma(negate(quotient), divisor, dividend);
+  remainder = remainder + fma(negate(quotient), rest, select(negative, low, zero));
+  const V result = fma(remainder, inverse, quotient);
+  return (result * select(negative, e.factor1, one)) * select(negative, e.factor2, one);
 }
 
 // x = 2^n m with m in [sqrt(1/2), sqrt(2)), f = m - 1; log(1 + f) = f - f^2 / 2 + f^3 R(f).

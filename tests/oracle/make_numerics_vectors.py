@@ -75,14 +75,23 @@ ERF_LARGE = coefficients("-0x1.a06d5ap-13 -0x1.20ae92p0 -0x1.463f6p-1 -0x1.a9a1c
 LN2_HIGH, LN2_LOW = f32(float.fromhex("0x1.62e4p-1")), f32(float.fromhex("0x1.7f7d1cp-20"))
 
 
-def exp(x):
+def exp_parts(x):
+    """t and h, n - h of exp(x) = (1 + t) 2^n."""
     x = max(min(f32(x), f32(89)), f32(-104))
     log2e, shifter = f32(float.fromhex("0x1.715476p0")), f32(float.fromhex("0x1.8p23"))
     n = fma(x, log2e, shifter) - shifter
     r = fma(n, -LN2_LOW, fma(n, -LN2_HIGH, x))
-    p = f32(1) + fma(r * r, polynomial(EXP, r), r)
     half = int(n) >> 1
-    return f32(p * f32(2.0**half)) * f32(2.0 ** (int(n) - half))
+    return fma(r * r, polynomial(EXP, r), r), half, int(n) - half
+
+
+def scaled(x, first, second):
+    return f32(x * f32(2.0**first)) * f32(2.0**second)
+
+
+def exp(x):
+    t, first, second = exp_parts(x)
+    return scaled(f32(1) + t, first, second)
 
 
 def erf(x):
@@ -97,8 +106,18 @@ def erf(x):
 
 def sigmoid(x):
     x = f32(x)
-    e = exp(-abs(x))
-    return (e if x < 0 else f32(1)) / (f32(1) + e)
+    t, first, second = exp_parts(-abs(x))
+    high = f32(1) + t
+    low = t - (high - f32(1))
+    e = scaled(high, first, second)
+    d = f32(1) + e
+    rest = (e - (d - f32(1))) + scaled(low, first, second)
+    a, b = (high, low) if x < 0 else (f32(1), f32(0))
+    inverse = f32(1) / d
+    q = a * inverse
+    remainder = fma(-q, d, a) + fma(-q, rest, b)
+    y = fma(remainder, inverse, q)
+    return scaled(y, first, second) if x < 0 else y
 
 
 def log(x):
