@@ -185,6 +185,7 @@ struct BuildInfo {
   std::string commit;           // of the sources; "unknown" outside a checkout
   std::string compiler;         // "GCC 12.2.0"
   std::string instruction_set;  // in use on this machine: "avx2"
+  std::string caveat;           // of it: how far it was tested, if not on such a machine; else empty
 };
 
 // Throws Error{unsupported} when the environment variable SPARKX_ISA names an instruction set that this CPU lacks.

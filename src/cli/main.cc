@@ -29,7 +29,9 @@ sparkx COMMAND --help says more about a command.)";
 
 std::string version_text() {
   const BuildInfo info = build_info();
-  return fmt::format("sparkx {} (commit {}, {}, {})", info.version, info.commit, info.compiler, info.instruction_set);
+  const std::string caveat = info.caveat.empty() ? "" : fmt::format(", {}", info.caveat);
+  return fmt::format("sparkx {} (commit {}, {}, {}{})", info.version, info.commit, info.compiler, info.instruction_set,
+                     caveat);
 }
 
 // The command that was chosen, or the program itself.

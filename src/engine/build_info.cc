@@ -8,7 +8,8 @@ namespace sparkx {
 
 BuildInfo build_info() {
   const Version v = version();
-  return {v.version, v.commit, v.compiler, kernels::kernel_table().name};
+  const kernels::KernelTable& table = kernels::kernel_table();
+  return {v.version, v.commit, v.compiler, table.name, table.caveat};
 }
 
 MachineInfo machine_info() {

@@ -3,24 +3,30 @@
 #include <cstdlib>
 #include <string>
 
+#include "core/cpu_features.h"
 #include "core/error.h"
 #include "kernels/tables/tables.h"
-
-#if defined(__x86_64__)
-#include <cpuid.h>
-#endif
 
 namespace sparkx::kernels {
 
 namespace {
 
-// Slowest first, but the emulated table, which is for tests, is never the best.
+// The first ones are for whoever asks for them by name: the reference, and what stands in for instructions in tests.
+// The others are for the CPUs that have them, the slowest first.
 constexpr const KernelTable* kTables[] = {
-    &kReferenceTable, &kEmulated512Table,
+    &kReferenceTable,    &kEmulated512Table,
 #if defined(__x86_64__)
-    &kAvx2Table,      &kAvxVnniTable,     &kAvx512Table,
+    &kEmulatedVnniTable, &kAvx2Table,        &kAvxVnniTable, &kAvx512Table,
+#elif defined(__aarch64__)
+    &kNeonTable,
+    &kNeonI8mmTable,
 #endif
 };
+#if defined(__x86_64__)
+constexpr const KernelTable& kLeastTable = kAvx2Table;
+#elif defined(__aarch64__)
+constexpr const KernelTable& kLeastTable = kNeonTable;
+#endif
 
 std::string table_names() {
   std::string names;
@@ -38,23 +44,17 @@ std::span<const KernelTable* const> kernel_tables() {
 }
 
 bool runs_on_this_cpu(const KernelTable& table) {
+  const CpuFeatures& cpu = cpu_features();
 #if defined(__x86_64__)
-  // The compiler's checks include the operating system's support for the registers.
-  const auto has_avx2 = [] {
-    unsigned a, b, c, d;
-    const bool f16c = __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && f16c;
-  };
-  if (&table == &kAvx2Table) return has_avx2();
-  if (&table == &kAvxVnniTable) {
-    unsigned a, b, c, d;
-    return has_avx2() && __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a & bit_AVXVNNI) != 0;
-  }
+  const bool avx2 = cpu.avx2 && cpu.fma && cpu.f16c;
+  if (&table == &kAvx2Table || &table == &kEmulatedVnniTable) return avx2;
+  if (&table == &kAvxVnniTable) return avx2 && cpu.avx_vnni;
   if (&table == &kAvx512Table) {
-    return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-           __builtin_cpu_supports("avx512vnni");
+    return avx2 && cpu.avx512f && cpu.avx512bw && cpu.avx512dq && cpu.avx512vl && cpu.avx512_vnni;
   }
+#elif defined(__aarch64__)
+  if (&table == &kNeonTable) return cpu.dotprod;
+  if (&table == &kNeonI8mmTable) return cpu.dotprod && cpu.i8mm;
 #endif
   return &table == &kReferenceTable || &table == &kEmulated512Table;
 }
@@ -72,16 +72,18 @@ const KernelTable& choose_kernel_table(const char* requested, bool (*runs)(const
     throw_error(ErrorCode::unsupported, "unknown instruction set \"{}\"; this program has {}", requested,
                 table_names());
   }
-#if defined(__x86_64__)
-  if (runs(kAvx512Table)) return kAvx512Table;
-  if (runs(kAvxVnniTable)) return kAvxVnniTable;
-  if (runs(kAvx2Table)) return kAvx2Table;
-  throw_error(ErrorCode::unsupported,
-              "this CPU does not have {}, which sparkx needs to be fast; SPARKX_ISA=reference runs it slowly",
-              kAvx2Table.instruction_set);
-#else
-  return kReferenceTable;
-#endif
+  const KernelTable* best = nullptr;
+  bool chosen_by_itself = false;
+  for (const KernelTable* table : kTables) {
+    chosen_by_itself |= table == &kLeastTable;
+    if (chosen_by_itself && runs(*table)) best = table;
+  }
+  if (best == nullptr) {
+    throw_error(ErrorCode::unsupported,
+                "this CPU does not have {}, which sparkx needs to be fast; SPARKX_ISA=reference runs it slowly",
+                kLeastTable.instruction_set);
+  }
+  return *best;
 }
 
 const KernelTable& kernel_table() {

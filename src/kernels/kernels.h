@@ -132,6 +132,7 @@ struct AttentionState {
 struct KernelTable {
   const char* name;             // "reference", "avx2", … as SPARKX_ISA spells it
   const char* instruction_set;  // what the CPU must have, for messages: "AVX2, FMA and F16C"
+  const char* caveat;           // how far it was tested, if not on such a CPU; else empty
   int token_tile;               // tokens that one register tile of dot holds; callers balance their ranges on it
   int code_token_tile;          // the same of dot_codes
 

@@ -12,10 +12,11 @@
 namespace sparkx::kernels {
 namespace {
 
-constexpr KernelTable make_table(const char* name, const char* instruction_set) {
+constexpr KernelTable make_table(const char* name, const char* instruction_set, const char* caveat = "") {
   return {
       .name = name,
       .instruction_set = instruction_set,
+      .caveat = caveat,
       .token_tile = kTokenTile,
       .code_token_tile = kCodeTokens,
       .dot = {dot<WeightKind::float32>, dot<WeightKind::bfloat16>, dot<WeightKind::float16>, dot<WeightKind::affine4>,

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -76,26 +77,33 @@ TEST(DefaultThreadCount, QuotasCountAndNeverGiveLessThanOne) {
   EXPECT_EQ(default_thread_count(version1.path()), 1);
 }
 
-TEST(CpuFeatures, AgreeWithTheKernelsList) {
-#if defined(__x86_64__)
+// The names that /proc/cpuinfo lists behind "flags" or "Features".
+bool listed(const std::string& name) {
   const std::string cpuinfo = testing::read_file("/proc/cpuinfo");
-  const std::size_t begin = cpuinfo.find("flags");
-  ASSERT_NE(begin, std::string::npos);
-  const std::string flags = cpuinfo.substr(begin, cpuinfo.find('\n', begin) - begin) + " ";
-  const auto has = [&](const std::string& name) { return flags.find(" " + name + " ") != std::string::npos; };
+  std::size_t begin = std::min(cpuinfo.find("flags"), cpuinfo.find("Features"));
+  if (begin == cpuinfo.npos) return false;
+  const std::string line = cpuinfo.substr(begin, cpuinfo.find('\n', begin) - begin) + " ";
+  return line.find(" " + name + " ") != std::string::npos;
+}
+
+TEST(CpuFeatures, AgreeWithTheKernelsList) {
   const CpuFeatures& features = cpu_features();
-  EXPECT_EQ(features.avx2, has("avx2"));
-  EXPECT_EQ(features.fma, has("fma"));
-  EXPECT_EQ(features.f16c, has("f16c"));
-  EXPECT_EQ(features.avx_vnni, has("avx_vnni"));
-  EXPECT_EQ(features.avx512f, has("avx512f"));
-  EXPECT_EQ(features.avx512bw, has("avx512bw"));
-  EXPECT_EQ(features.avx512vl, has("avx512vl"));
-  EXPECT_EQ(features.avx512dq, has("avx512dq"));
-  EXPECT_EQ(features.avx512_vnni, has("avx512_vnni"));
-  EXPECT_EQ(features.avx512_bf16, has("avx512_bf16"));
-#else
-  GTEST_SKIP() << "flags are compared on x86-64 only";
+#if defined(__x86_64__)
+  EXPECT_EQ(features.avx2, listed("avx2"));
+  EXPECT_EQ(features.fma, listed("fma"));
+  EXPECT_EQ(features.f16c, listed("f16c"));
+  EXPECT_EQ(features.avx_vnni, listed("avx_vnni"));
+  EXPECT_EQ(features.avx512f, listed("avx512f"));
+  EXPECT_EQ(features.avx512bw, listed("avx512bw"));
+  EXPECT_EQ(features.avx512vl, listed("avx512vl"));
+  EXPECT_EQ(features.avx512dq, listed("avx512dq"));
+  EXPECT_EQ(features.avx512_vnni, listed("avx512_vnni"));
+  EXPECT_EQ(features.avx512_bf16, listed("avx512_bf16"));
+#elif defined(__aarch64__)
+  if (!listed("asimd")) GTEST_SKIP() << "emulated: /proc/cpuinfo is that of another processor";
+  EXPECT_EQ(features.dotprod, listed("asimddp"));
+  EXPECT_EQ(features.i8mm, listed("i8mm"));
+  EXPECT_EQ(features.bf16, listed("bf16"));
 #endif
 }
 

@@ -5,9 +5,7 @@
 #include <cfenv>
 #include <cstdint>
 
-#if defined(__x86_64__)
-#include <xmmintrin.h>
-#endif
+#include "support/flush_denormals.h"
 
 namespace sparkx {
 namespace {
@@ -35,10 +33,8 @@ TEST(ScopedFloatEnvironment, RoundsToNearestInsideAndRestoresOutside) {
   std::fesetround(FE_TONEAREST);
 }
 
-#if defined(__x86_64__)
 TEST(ScopedFloatEnvironment, KeepsDenormalsThatTheProgramFlushes) {
-  const unsigned before = _mm_getcsr();
-  _mm_setcsr(before | 0x8040);  // flush to zero, denormals are zero
+  const testing::FlushDenormals flush;
   EXPECT_EQ(product(0x1p-126f, 0.5f), 0.0f);
   {
     const ScopedFloatEnvironment environment;
@@ -46,9 +42,7 @@ TEST(ScopedFloatEnvironment, KeepsDenormalsThatTheProgramFlushes) {
     EXPECT_EQ(product(0x1p-127f, 2.0f), 0x1p-126f);
   }
   EXPECT_EQ(product(0x1p-126f, 0.5f), 0.0f);
-  _mm_setcsr(before);
 }
-#endif
 
 }  // namespace
 }  // namespace sparkx

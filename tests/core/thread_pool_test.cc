@@ -15,10 +15,7 @@
 
 #include "core/float_environment.h"
 #include "support/errors.h"
-
-#if defined(__x86_64__)
-#include <xmmintrin.h>
-#endif
+#include "support/flush_denormals.h"
 
 namespace sparkx {
 namespace {
@@ -144,11 +141,9 @@ TEST(ThreadPool, ImpossibleCountsAreRefused) {
   EXPECT_EQ(error_of([] { ThreadPool pool(1025); }), "invalid_argument: 1025 threads; between 1 and 1024 are possible");
 }
 
-#if defined(__x86_64__)
 // Workers inherit the control register of the thread that starts them, which may flush denormals.
 TEST(ThreadPool, WorkersKeepDenormals) {
-  const unsigned before = _mm_getcsr();
-  _mm_setcsr(before | 0x8040);
+  const testing::FlushDenormals flush;
   ThreadPool pool(2);
   std::atomic<int> wrong{0}, by_others{0};
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
@@ -161,11 +156,9 @@ TEST(ThreadPool, WorkersKeepDenormals) {
       if (worker != 0) ++by_others;
     });
   }
-  _mm_setcsr(before);
   EXPECT_GT(by_others, 0);
   EXPECT_EQ(wrong, 0);
 }
-#endif
 
 }  // namespace
 }  // namespace sparkx

@@ -19,13 +19,7 @@ bool is(const KernelTable& table, std::string_view name) {
 bool old_cpu(const KernelTable& table) {
   return is(table, "reference") || is(table, "emulated512");
 }
-bool avx2_cpu(const KernelTable& table) {
-  return old_cpu(table) || is(table, "avx2");
-}
-bool avxvnni_cpu(const KernelTable& table) {
-  return avx2_cpu(table) || is(table, "avxvnni");
-}
-bool avx512_cpu(const KernelTable&) {
+bool new_cpu(const KernelTable&) {
   return true;
 }
 
@@ -84,8 +78,20 @@ TEST(Dispatch, TheEnvironmentChooses) {
 }
 
 #if defined(__x86_64__)
+bool avx2_cpu(const KernelTable& table) {
+  return old_cpu(table) || is(table, "emulatedvnni") || is(table, "avx2");
+}
+bool avxvnni_cpu(const KernelTable& table) {
+  return avx2_cpu(table) || is(table, "avxvnni");
+}
+// A server CPU before AVX-VNNI.
+bool cascade_lake(const KernelTable& table) {
+  return avx2_cpu(table) || is(table, "avx512");
+}
+
 TEST(Dispatch, TheBestThatTheCpuHasIsTaken) {
-  EXPECT_STREQ(choose_kernel_table(nullptr, avx512_cpu).name, "avx512");
+  EXPECT_STREQ(choose_kernel_table(nullptr, new_cpu).name, "avx512");
+  EXPECT_STREQ(choose_kernel_table(nullptr, cascade_lake).name, "avx512");
   EXPECT_STREQ(choose_kernel_table(nullptr, avxvnni_cpu).name, "avxvnni");
   EXPECT_STREQ(choose_kernel_table(nullptr, avx2_cpu).name, "avx2");
 }
@@ -102,6 +108,22 @@ TEST(Dispatch, ATableThatTheCpuLacksIsRefused) {
   EXPECT_EQ(
       error_of([] { choose_kernel_table("avx512", avx2_cpu); }),
       "unsupported: the instruction set \"avx512\" needs AVX-512 (F, BW, DQ, VL, VNNI), which this CPU does not have");
+}
+#elif defined(__aarch64__)
+bool dotprod_cpu(const KernelTable& table) {
+  return old_cpu(table) || is(table, "neon");
+}
+
+TEST(Dispatch, TheBestThatTheCpuHasIsTaken) {
+  EXPECT_STREQ(choose_kernel_table(nullptr, new_cpu).name, "neoni8mm");
+  EXPECT_STREQ(choose_kernel_table(nullptr, dotprod_cpu).name, "neon");
+}
+
+TEST(Dispatch, AnOldCpuIsRefusedInASentenceUnlessTheReferenceIsAskedFor) {
+  EXPECT_EQ(error_of([] { choose_kernel_table(nullptr, old_cpu); }),
+            "unsupported: this CPU does not have NEON with dot products (FEAT_DotProd), which sparkx needs to be fast; "
+            "SPARKX_ISA=reference runs it slowly");
+  EXPECT_STREQ(choose_kernel_table("reference", old_cpu).name, "reference");
 }
 #endif
 

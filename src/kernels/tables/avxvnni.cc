@@ -11,7 +11,8 @@
 
 namespace sparkx::kernels {
 
-constexpr KernelTable kAvxVnniTable = make_table("avxvnni", "AVX-VNNI, AVX2, FMA and F16C");
+constexpr KernelTable kAvxVnniTable =
+    make_table("avxvnni", "AVX-VNNI, AVX2, FMA and F16C", "tested under emulation only");
 
 }  // namespace sparkx::kernels
 

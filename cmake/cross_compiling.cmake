@@ -1,0 +1,8 @@
+# Compiled libraries of the building machine are of no use for another processor; headers and sources are. Both come from
+# the same Debian packages as otherwise.
+add_library(fmt::fmt INTERFACE IMPORTED)
+target_compile_definitions(fmt::fmt INTERFACE FMT_HEADER_ONLY)
+
+if(SPARKX_BUILD_TESTS)
+  add_subdirectory(/usr/src/googletest ${PROJECT_BINARY_DIR}/googletest EXCLUDE_FROM_ALL)
+endif()

@@ -1,0 +1,19 @@
+// neon.cc with -march=…+i8mm. Empty on other processors than 64-bit ARM.
+#if defined(__aarch64__)
+
+#include "kernels/simd/neon.h"
+// The layer comes before what is written on it,
+#include "kernels/simd/sdot_stretch.h"
+// and that before the rest.
+#include "kernels/math.inc.h"
+#include "kernels/table.inc.h"
+#include "kernels/tables/tables.h"
+
+namespace sparkx::kernels {
+
+constexpr KernelTable kNeonI8mmTable =
+    make_table("neoni8mm", "NEON with dot products of mixed signs (FEAT_I8MM)", "tested under emulation only");
+
+}  // namespace sparkx::kernels
+
+#endif
