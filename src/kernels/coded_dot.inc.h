@@ -29,6 +29,7 @@ struct CodeTile {
   using Input = CodedActivations;
   static constexpr int kTokens = kCodeTokens;
   static constexpr int kVectors = kCodeVectors;
+  static constexpr int kPanels = 1;  // one stream of memory: its groups already hide each other's latency
   static constexpr int kGroup = activation_group(kind);
   static constexpr std::int64_t kStretchBytes = kStretchColumns / kStepColumns<kind> * 64;
 

@@ -121,6 +121,7 @@ struct FloatTile {
   using Input = Activations;
   static constexpr int kTokens = kTokenTile;
   static constexpr int kVectors = kTileVectors;
+  static constexpr int kPanels = 4;  // chains that hide each other's latency
 
   // sums = the chains of block [k, k + columns) of K.
   template <int P, int T>

@@ -2,7 +2,8 @@
 // activations stay in the second-level cache. What a tile computes is a policy:
 //
 //   using Input               the activations
-//   kTokens, kVectors         most tokens of a tile; accumulators that its registers hold
+//   kTokens, kPanels          most tokens and panels of a tile
+//   kVectors                  accumulators that its registers hold
 //   block<P, T>(…, sums)      the sums of one block of 1024 columns
 //
 // Blocks are added in order, and the bias last (rule 1 of docs/numerics.md).
@@ -14,9 +15,9 @@ namespace sparkx::kernels {
 namespace {
 
 // Panels that a tile of so many tokens has registers for.
-constexpr int tile_panels(int tokens, int vectors) {
+constexpr int tile_panels(int tokens, int vectors, int limit = 4) {
   const int panels = vectors / tokens;
-  return panels < 1 ? 1 : panels > 4 ? 4 : panels;
+  return panels < 1 ? 1 : panels > limit ? limit : panels;
 }
 
 template <class Tile, int P, int T>
@@ -48,7 +49,7 @@ inline int dot_some_panels(const PanelMatrix& w, std::int64_t panel, std::int64_
   if constexpr (T > 1) {
     if (tokens < T) return dot_some_panels<Tile, T - 1>(w, panel, panels, x, token, tokens, out, out_stride);
   }
-  constexpr int P = tile_panels(T, Tile::kVectors);
+  constexpr int P = tile_panels(T, Tile::kVectors, Tile::kPanels);
   if (panels < P) {
     dot_tile<Tile, 1, T>(w, panel, x, token, out, out_stride);
     return 1;
@@ -66,7 +67,8 @@ void dot_tiles(const PanelMatrix& w, std::int64_t panel_begin, std::int64_t pane
     const std::int64_t tokens = token_end - group < kTokenGroup ? token_end - group : kTokenGroup;
     // Balanced tiles: 16 tokens are 8 + 8, not 12 + 4.
     const std::int64_t tiles = (tokens + Tile::kTokens - 1) / Tile::kTokens;
-    const std::int64_t panel_step = tile_panels(static_cast<int>((tokens + tiles - 1) / tiles), Tile::kVectors);
+    const std::int64_t panel_step =
+        tile_panels(static_cast<int>((tokens + tiles - 1) / tiles), Tile::kVectors, Tile::kPanels);
     for (std::int64_t chunk = panel_begin; chunk < panel_end; chunk += panel_step) {
       const std::int64_t chunk_end = panel_end - chunk < panel_step ? panel_end : chunk + panel_step;
       for (std::int64_t tile = 0; tile < tiles; ++tile) {

@@ -93,8 +93,7 @@ bool Transformer::forward(std::span<const Chunk> chunks, KvCache& cache, const s
     if (cancel != nullptr && cancel->load(std::memory_order_relaxed)) return false;
     const LayerWeights& layer = weights_.layers[i];
     rms_norm(x_, layer.input_layernorm, codes_for(layer.q_k_v_proj, layer.g_proj), normed_);
-    linear(normed_, layer.q_k_v_proj, qkv_);
-    linear(normed_, layer.g_proj, gates_);
+    linear_both(normed_, layer.g_proj, gates_, layer.q_k_v_proj, qkv_);
     rotate_and_store(qkv_, places_[i], cache);
     gated_attention(places_[i], cache, codes_for(layer.out_proj), heads_);
     linear_add(heads_, layer.out_proj, x_);
@@ -169,11 +168,20 @@ void Transformer::for_each_tile(std::int64_t panels, std::int64_t tokens, int to
       });
 }
 
-void Transformer::linear(const InputRows& in, const Linear& projection, Rows& out) {
-  const int token_tile = projection.token_tile(kernels_);
-  for_each_tile(projection.matrix.panel_count(), tokens_, token_tile, [&](const Tile& tile, int) {
-    projection.dot(kernels_, tile.panel_begin, tile.panel_end, in, tokens_, tile.token_begin, tile.token_end,
-                   out.row(tile.token_begin) + tile.panel_begin * kLanes, out.stride);
+// first_out = first · in and second_out = second · in, in one stage: g_proj alone would keep one thread busy at most.
+void Transformer::linear_both(const InputRows& in, const Linear& first, Rows& first_out, const Linear& second,
+                              Rows& second_out) {
+  const std::int64_t first_panels = round_up(first.matrix.panel_count(), kTilePanels);
+  const std::int64_t panels = first_panels + second.matrix.panel_count();
+  for_each_tile(panels, tokens_, second.token_tile(kernels_), [&](const Tile& tile, int) {
+    const bool in_first = tile.panel_begin < first_panels;
+    const Linear& projection = in_first ? first : second;
+    Rows& out = in_first ? first_out : second_out;
+    const std::int64_t panel_begin = tile.panel_begin - (in_first ? 0 : first_panels);
+    const std::int64_t panel_end =
+        std::min(projection.matrix.panel_count(), tile.panel_end - (in_first ? 0 : first_panels));
+    projection.dot(kernels_, panel_begin, panel_end, in, tokens_, tile.token_begin, tile.token_end,
+                   out.row(tile.token_begin) + panel_begin * kLanes, out.stride);
   });
 }
 

@@ -77,7 +77,7 @@ class Transformer {
   void plan_pass(std::span<const Chunk> chunks);
   void embed(Rows& x);
   void rms_norm(const Rows& x, const float* weight, CodeGroups codes, InputRows& out);
-  void linear(const InputRows& in, const Linear& projection, Rows& out);
+  void linear_both(const InputRows& in, const Linear& first, Rows& first_out, const Linear& second, Rows& second_out);
   void linear_add(const InputRows& in, const Linear& projection, Rows& x);
   void linear_gelu_mul(const InputRows& in, const Linear& gate_proj, const Linear& up_proj, CodeGroups codes,
                        InputRows& out);

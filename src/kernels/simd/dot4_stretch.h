@@ -1,40 +1,71 @@
 // The innermost loops of the quantized dot on a layer that has dot4: one stretch of 32 columns of P panels times T
 // tokens, added to sums[p][t]. `codes` are those of the stretch in the first panel, panels are `panel_stride` bytes
 // apart; `x` the activation codes of the stretch, tokens `token_stride` bytes apart.
+//
+// dot4 takes a few cycles, and the next one waits for its sum. Tiles of many tokens have others to do meanwhile; for
+// small ones a stretch is summed in two chains.
 #pragma once
 
 namespace sparkx::kernels {
 namespace {
 
+// Four columns: sums[t] += codes · x.
+template <int T>
+inline __attribute__((always_inline)) void add_step(I32x16 (&sums)[T], Codes codes, const std::int8_t* x,
+                                                    std::int64_t token_stride) {
+  SPARKX_UNROLL
+  for (int t = 0; t < T; ++t) sums[t] = dot4(sums[t], codes, x + t * token_stride);
+}
+
+// Calls add(first, second), which adds to either, and leaves the total in sums.
+template <int P, int T, class Add>
+inline __attribute__((always_inline)) void add_in_chains(I32x16 (&sums)[P][T], Add add) {
+  if constexpr (P * T > 4) {
+    add(sums, sums);
+  } else {
+    I32x16 second[P][T];
+    for (int p = 0; p < P; ++p) {
+      for (int t = 0; t < T; ++t) second[p][t] = splat<I32x16>(0);
+    }
+    add(sums, second);
+    for (int p = 0; p < P; ++p) {
+      for (int t = 0; t < T; ++t) sums[p][t] = sums[p][t] + second[p][t];
+    }
+  }
+}
+
 template <int P, int T>
 inline __attribute__((always_inline)) void half_byte_stretch(const std::byte* codes, std::size_t panel_stride,
                                                              const std::int8_t* x, std::int64_t token_stride,
                                                              I32x16 (&sums)[P][T]) {
-  for (int step = 0; step < 4; ++step) {  // 8 columns
-    SPARKX_UNROLL
-    for (int p = 0; p < P; ++p) {
-      const Codes both = load_codes(codes + p * panel_stride + step * 64);
-      const Codes low = low_halves(both), high = high_halves(both);
-      SPARKX_UNROLL
-      for (int t = 0; t < T; ++t) sums[p][t] = dot4(sums[p][t], low, x + t * token_stride + step * 8);
-      SPARKX_UNROLL
-      for (int t = 0; t < T; ++t) sums[p][t] = dot4(sums[p][t], high, x + t * token_stride + step * 8 + 4);
-    }
-  }
+  add_in_chains(
+      sums, [&](auto& first, auto& second) __attribute__((always_inline)) {
+        for (int k = 0; k < 32; k += 8) {
+          SPARKX_UNROLL
+          for (int p = 0; p < P; ++p) {
+            const Codes both = load_codes(codes + p * panel_stride + k * 8);
+            add_step(first[p], low_halves(both), x + k, token_stride);
+            add_step(second[p], high_halves(both), x + k + 4, token_stride);
+          }
+        }
+      });
 }
 
 template <int P, int T>
 inline __attribute__((always_inline)) void byte_stretch(const std::byte* codes, std::size_t panel_stride,
                                                         const std::int8_t* x, std::int64_t token_stride,
                                                         I32x16 (&sums)[P][T]) {
-  for (int step = 0; step < 8; ++step) {  // 4 columns
-    SPARKX_UNROLL
-    for (int p = 0; p < P; ++p) {
-      const Codes four = load_codes(codes + p * panel_stride + step * 64);
-      SPARKX_UNROLL
-      for (int t = 0; t < T; ++t) sums[p][t] = dot4(sums[p][t], four, x + t * token_stride + step * 4);
-    }
-  }
+  add_in_chains(
+      sums, [&](auto& first, auto& second) __attribute__((always_inline)) {
+        for (int k = 0; k < 32; k += 8) {
+          SPARKX_UNROLL
+          for (int p = 0; p < P; ++p) {
+            const std::byte* steps = codes + p * panel_stride + k * 16;
+            add_step(first[p], load_codes(steps), x + k, token_stride);
+            add_step(second[p], load_codes(steps + 64), x + k + 4, token_stride);
+          }
+        }
+      });
 }
 
 }  // namespace
