@@ -47,7 +47,7 @@ void check_golden(const std::filesystem::path& path, double bound) {
 constexpr double kInt8OverBfloat16 = 7;
 
 void check_rounded_caches(const std::filesystem::path& folder) {
-  testing::StoredTensors golden = testing::read_safetensors(folder / "golden.safetensors");
+  testing::StoredTensors golden = testing::read_safetensors(golden_of(folder));
   auto tokens = golden.at("tokens").as<TokenId>();
   auto error_with = [&](kernels::KvKind kind) {
     LoadOptions options;
