@@ -104,7 +104,12 @@ struct ModelOptions {
   // Of the cache: "float32", "bfloat16", "int8" (half of bfloat16's memory); "auto" is float32 when dtype or
   // activations are, else bfloat16.
   std::string kv_dtype = "auto";
-  std::optional<int> threads;  // absent: the physical cores that this process may use
+  std::optional<int> threads;  // absent: one for each of cpu_affinity, else the physical cores this process may use
+  // CPUs that the threads stay on, one after another; the thread that loads the model is the first of them, and stays
+  // there afterwards too. Empty: the system decides.
+  std::vector<int> cpu_affinity;
+  // Keep weights and cache, of the whole context, in memory: Error{out_of_memory} where the system does not allow it.
+  bool lock_memory = false;
   std::optional<std::int64_t>
       context;                 // positions of a sequence; absent: the least of the model's, 32768 and what fits
   std::int64_t sequences = 1;  // of that context, for which there must be memory when the model is loaded

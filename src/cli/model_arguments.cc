@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <charconv>
 #include <limits>
 #include <utility>
 
@@ -13,6 +14,29 @@ namespace {
 
 std::string mebibytes(std::size_t bytes) {
   return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / 1048576.0);
+}
+
+// "0,2-5": CPUs by their numbers. Nothing for what is no such list.
+std::optional<std::vector<int>> parse_cpus(std::string_view text) {
+  constexpr int kMost = 1024;  // as many threads as there can be
+  std::vector<int> cpus;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  const auto number = [&](int& value) {
+    const auto [next, error] = std::from_chars(at, end, value);
+    at = next;
+    return error == std::errc() && value >= 0;
+  };
+  for (;;) {
+    int first = 0;
+    if (!number(first)) return std::nullopt;
+    int last = first;
+    if (at != end && *at == '-' && (++at, !number(last) || last < first)) return std::nullopt;
+    if (last - first >= kMost - static_cast<int>(cpus.size())) return std::nullopt;
+    for (int cpu = first; cpu <= last; ++cpu) cpus.push_back(cpu);
+    if (at == end) return cpus;
+    if (*at++ != ',') return std::nullopt;
+  }
 }
 
 }  // namespace
@@ -60,6 +84,16 @@ void add_model_arguments(CLI::App& command, ModelArguments& arguments) {
       ->transform(whole_number(1, std::numeric_limits<int>::max()))
       ->type_name("N");
   command
+      .add_option("--cpu-affinity", arguments.cpu_affinity,
+                  "CPUs that the threads stay on, such as 0,2-5; as many threads by default")
+      ->check(CLI::Validator(
+          [](std::string& text) {
+            return parse_cpus(text) ? std::string() : fmt::format("\"{}\" is no list of CPUs such as 0,2-5", text);
+          },
+          ""))
+      ->type_name("LIST");
+  command.add_flag("--mlock", arguments.mlock, "Keep weights and cache in memory, whatever else the system needs");
+  command
       .add_option("--ctx", arguments.context,
                   "Positions of the context; by default the model's, at most 32768 and what fits into memory")
       ->transform(whole_number(1))
@@ -75,6 +109,8 @@ LanguageModel load_model(const ModelArguments& arguments, ModelOptions options, 
   options.activations = arguments.activations;
   if (arguments.kv_dtype) options.kv_dtype = *arguments.kv_dtype;
   options.threads = arguments.threads;
+  if (!arguments.cpu_affinity.empty()) options.cpu_affinity = parse_cpus(arguments.cpu_affinity).value();
+  options.lock_memory = arguments.mlock;
   if (arguments.context) options.context = arguments.context;
   ProgressBar bar("loading");
   options.progress = [&bar](std::uint64_t done, std::uint64_t total) {

@@ -21,6 +21,8 @@ struct ModelArguments {
   std::optional<std::string> kv_dtype;
   std::string device = "cpu";
   std::optional<int> threads;
+  std::string cpu_affinity;
+  bool mlock = false;
   std::optional<std::int64_t> context;
   bool verbose = false;
 };

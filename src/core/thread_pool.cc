@@ -4,7 +4,9 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <memory>
 #include <mutex>
+#include <set>
 #include <system_error>
 #include <thread>
 #include <vector>
@@ -41,6 +43,23 @@ int usable_cpus() {
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
+// Keeps the calling thread on one CPU. False when it cannot be there.
+bool stay_on(int cpu) {
+#if defined(__linux__)
+  constexpr int kMostCpus = 1 << 16;
+  if (cpu < 0 || cpu >= kMostCpus) return false;
+  const std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> set(CPU_ALLOC(kMostCpus), [](cpu_set_t* s) { CPU_FREE(s); });
+  if (set == nullptr) return false;
+  const std::size_t bytes = CPU_ALLOC_SIZE(kMostCpus);
+  CPU_ZERO_S(bytes, set.get());
+  CPU_SET_S(cpu, bytes, set.get());
+  return sched_setaffinity(0, bytes, set.get()) == 0;
+#else
+  (void)cpu;
+  return false;
+#endif
+}
+
 // The pieces of one worker's home range that nobody has taken yet. A line of cache each, so that counting in one does
 // not slow the others.
 struct alignas(64) Home {
@@ -60,6 +79,7 @@ constexpr std::uint64_t kStage = std::uint64_t{1} << 32;
 struct ThreadPool::State {
   std::vector<Home> homes;
   std::vector<std::thread> threads;
+  std::vector<int> cpus;  // that the workers stay on in turn; none: wherever the system puts them
   // Workers that may be awake at once, the caller among them: more threads than CPUs would only take each other's time.
   int awake_limit = 1;
 
@@ -135,6 +155,7 @@ struct ThreadPool::State {
 
   void run_worker(int worker) {
     const ScopedFloatEnvironment environment;
+    if (!cpus.empty()) stay_on(cpus[worker % cpus.size()]);  // which the constructor has tried
     std::uint64_t last_stage = 0;
     for (;;) {
       bool inside = false;
@@ -170,12 +191,23 @@ struct ThreadPool::State {
   }
 };
 
-ThreadPool::ThreadPool(int threads) : state_(std::make_unique<State>()) {
+ThreadPool::ThreadPool(int threads, std::span<const int> cpus) : state_(std::make_unique<State>()) {
   if (threads < 1 || threads > kMaxThreads) {
     throw_error(ErrorCode::invalid_argument, "{} threads; between 1 and {} are possible", threads, kMaxThreads);
   }
   state_->homes = std::vector<Home>(threads);
   state_->awake_limit = std::min(threads, usable_cpus());
+  if (!cpus.empty()) {
+    state_->cpus.assign(cpus.begin(), cpus.end());
+    state_->awake_limit = std::min(threads, static_cast<int>(std::set<int>(cpus.begin(), cpus.end()).size()));
+    // The first one last: there it stays.
+    for (std::size_t i = cpus.size(); i-- > 0;) {
+      if (!stay_on(cpus[i])) {
+        throw_error(ErrorCode::invalid_argument, "CPU {}: there is none of that number that this process may use",
+                    cpus[i]);
+      }
+    }
+  }
   try {
     for (int worker = 1; worker < threads; ++worker) {
       state_->threads.emplace_back([state = state_.get(), worker] { state->run_worker(worker); });

@@ -7,14 +7,17 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <type_traits>
 
 namespace sparkx {
 
 class ThreadPool {
  public:
-  // `threads` counts the calling thread: 1 starts none. Throws Error{invalid_argument} below 1 or above 1024.
-  explicit ThreadPool(int threads);
+  // `threads` counts the calling thread: 1 starts none. With `cpus` each thread stays on one of them in turn, the
+  // calling thread, also afterwards, on the first. Throws Error{invalid_argument} below 1 or above 1024 threads and for
+  // a CPU that there is not or that this process may not use.
+  explicit ThreadPool(int threads, std::span<const int> cpus = {});
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;

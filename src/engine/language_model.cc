@@ -60,6 +60,8 @@ struct LanguageModel::Impl {
       if (*options.threads < 1) throw_error(ErrorCode::invalid_argument, "threads must be 1 or more");
       load.threads = *options.threads;
     }
+    load.cpus = options.cpu_affinity;
+    load.lock_memory = options.lock_memory;
     load.progress = options.progress;
     if (options.tokenizer) {
       // Before the weights: a tokenizer that cannot be read is said at once.

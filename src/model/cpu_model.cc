@@ -65,6 +65,10 @@ CpuModel::CpuModel(CpuModelParts parts)
       threads_(std::move(parts.threads)),
       cache_(kv_layout(config_, parts.kv_kind), parts.kv_limit_bytes),
       transformer_(config_, weights_, kernels_, *threads_) {
+  if (parts.locked_sequences > 0) {
+    weights_lock_ = MemoryLock(weights_.storage.span(), "the weights");
+    cache_.lock_memory(parts.locked_sequences, parts.context, kPassTokens);
+  }
   info_.vocab_size = config_.vocab_size;
   info_.max_position_embeddings = config_.max_position_embeddings;
   info_.context = parts.context;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/aligned_buffer.h"
+#include "core/memory_lock.h"
 #include "core/thread_pool.h"
 #include "formats/model_config.h"
 #include "kernels/kernels.h"
@@ -26,12 +27,15 @@ struct CpuModelParts {
   kernels::KvKind kv_kind;
   std::int64_t context;        // positions that a sequence may have
   std::size_t kv_limit_bytes;  // of all sequences together
+  std::int64_t locked_sequences =
+      0;  // keep weights and cache resident, the cache of so many whole sequences from now on
 };
 
 // Errors of a step's items: invalid_argument for no tokens, a token outside the vocabulary, or more positions than the
 // context has; out_of_memory when cache blocks or room for the logits are lacking.
 class CpuModel final : public Model {
  public:
+  // Throws Error{out_of_memory} when memory that is to stay resident cannot.
   explicit CpuModel(CpuModelParts parts);
 
   const ModelInfo& info() const override { return info_; }
@@ -70,6 +74,7 @@ class CpuModel final : public Model {
 
   ModelConfig config_;
   PackedWeights weights_;
+  MemoryLock weights_lock_;
   const kernels::KernelTable& kernels_;
   std::unique_ptr<ThreadPool> threads_;
   KvCache cache_;

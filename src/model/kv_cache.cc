@@ -4,12 +4,15 @@
 #include <exception>
 #include <new>
 
+#include "core/error.h"
+
 namespace sparkx {
 
 using kernels::kBlockPositions;
 
 namespace {
 
+constexpr const char* kCacheName = "the KV cache";
 constexpr std::size_t kSlabBytes = std::size_t{16} << 20;
 constexpr std::int64_t kSlackPositions = kBlockPositions;  // that truncate can always take back
 
@@ -55,6 +58,7 @@ BlockId BlockPool::acquire() {
     if (block / slab_blocks_ == static_cast<std::int64_t>(slabs_.size())) {
       slabs_.reserve(slabs_.size() + 1);
       memory_.emplace_back(slab_blocks_ * block_bytes_);
+      if (locked_) locks_.emplace_back(memory_.back().span(), kCacheName);
       slabs_.push_back(memory_.back().data());
     }
   } catch (const std::exception&) {  // Error{out_of_memory} or std::bad_alloc
@@ -64,6 +68,11 @@ BlockId BlockPool::acquire() {
   }
   budget_.left -= block_bytes_;
   return block;
+}
+
+void BlockPool::lock_memory() {
+  for (std::size_t i = locks_.size(); i < memory_.size(); ++i) locks_.emplace_back(memory_[i].span(), kCacheName);
+  locked_ = true;
 }
 
 void BlockPool::release(BlockId block) {
@@ -156,6 +165,25 @@ std::int64_t KvCache::truncate(KvSequence& sequence, std::int64_t length) {
   if (length == 0) sequence.first_sliding = 0;
   sequence.length = length;
   return length;
+}
+
+void KvCache::lock_memory(std::int64_t sequences, std::int64_t positions, std::int64_t chunk) {
+  std::vector<KvSequence> taken(static_cast<std::size_t>(sequences));
+  const auto release = [&] {
+    for (KvSequence& sequence : taken) {
+      for (BlockId block : sequence.full) full_.release(block);
+      finish(sequence);
+    }
+  };
+  for (KvSequence& sequence : taken) {
+    if (reserve(sequence, positions, chunk)) continue;
+    release();
+    throw_error(ErrorCode::out_of_memory, "no memory for {} KV cache{} of {} positions", sequences,
+                sequences == 1 ? "" : "s", positions);
+  }
+  release();
+  full_.lock_memory();
+  sliding_.lock_memory();
 }
 
 std::byte* KvCache::keys(LayerType type, BlockId block, int layer, int kv_head) const {

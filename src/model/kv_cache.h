@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "core/aligned_buffer.h"
+#include "core/memory_lock.h"
 #include "formats/model_config.h"
 #include "kernels/kernels.h"
 
@@ -38,6 +39,8 @@ class BlockPool {
   // A block with one reference and whatever its last holder left in it; kNoBlock when the budget is used up or the
   // system has no memory.
   BlockId acquire();
+  // Locks the blocks that have memory, and from then on those that get some. Throws Error{out_of_memory}.
+  void lock_memory();
   // What so many blocks would take from the budget, beside those that are free.
   std::size_t bytes_for(std::int64_t blocks) const {
     std::int64_t fresh = blocks - static_cast<std::int64_t>(free_.size());
@@ -55,6 +58,8 @@ class BlockPool {
   ByteBudget& budget_;
   std::int64_t slab_blocks_;  // blocks that are allocated together, so that huge pages pay
   std::vector<AlignedBuffer<std::byte>> memory_;
+  std::vector<MemoryLock> locks_;  // of memory_, when it is locked
+  bool locked_ = false;
   std::vector<std::byte*> slabs_;         // the beginnings of memory_
   std::vector<std::int32_t> references_;  // of every block that was ever used
   std::vector<BlockId> free_;
@@ -104,6 +109,10 @@ class KvCache {
   // the keys that the next position sees.
   std::int64_t truncate(KvSequence& sequence, std::int64_t length);
   void free(KvSequence& sequence) { truncate(sequence, 0); }
+
+  // Takes the memory that so many sequences of `positions` need, and keeps all that the cache has or will have
+  // resident. Throws Error{out_of_memory} when there is not so much, or the system does not let it be locked.
+  void lock_memory(std::int64_t sequences, std::int64_t positions, std::int64_t chunk);
 
   // K or V of one block for one layer of its type and one KV head (kernels.h has the layout inside). `layer` counts the
   // layers of that type from 0.

@@ -75,7 +75,11 @@ std::int64_t choose_context(const MemoryNeed& need, std::optional<std::int64_t> 
 std::unique_ptr<Model> load_model(const Checkpoint& checkpoint, LoadOptions options) {
   const ModelConfig& config = checkpoint.config();
   const kernels::KernelTable& kernels = options.kernels ? *options.kernels : kernels::kernel_table();
-  auto threads = std::make_unique<ThreadPool>(options.threads != 0 ? options.threads : default_thread_count());
+  int thread_count = options.threads;
+  if (thread_count == 0) {
+    thread_count = options.cpus.empty() ? default_thread_count() : static_cast<int>(options.cpus.size());
+  }
+  auto threads = std::make_unique<ThreadPool>(thread_count, options.cpus);
   bool exact = options.weights.dtype == WeightKind::float32 || options.weights.activations == ActivationMode::float32;
   KvKind kv_kind = options.kv_kind.value_or(exact ? KvKind::float32 : KvKind::bfloat16);
   KvLayout layout = kv_layout(config, kv_kind);
@@ -95,7 +99,8 @@ std::unique_ptr<Model> load_model(const Checkpoint& checkpoint, LoadOptions opti
 
   PackedWeights weights = pack_weights(checkpoint, options.weights, kernels, *threads, std::move(options.progress));
   return std::make_unique<CpuModel>(CpuModelParts{config, std::move(weights), &kernels, std::move(threads), kv_kind,
-                                                  context, options.kv_limit_bytes.value_or(left)});
+                                                  context, options.kv_limit_bytes.value_or(left),
+                                                  options.lock_memory ? options.sequences : 0});
 }
 
 std::optional<WeightKind> parse_weight_kind(std::string_view name) {

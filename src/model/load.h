@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "core/progress.h"
 #include "formats/checkpoint.h"
@@ -22,7 +23,9 @@ struct LoadOptions {
   std::optional<kernels::KvKind> kv_kind;         // absent: float32 when dtype or activations are, else bfloat16
   std::optional<std::int64_t> context;            // absent: the least of the model's, what fits, and kDefaultContext
   std::int64_t sequences = 1;                     // of the context that must fit into memory together
-  int threads = 0;                                // 0: default_thread_count()
+  int threads = 0;                                // 0: one for each of `cpus`, else default_thread_count()
+  std::vector<int> cpus = {};                     // that the threads stay on (core/thread_pool.h); none: any
+  bool lock_memory = false;                       // keep weights and cache, of `sequences`, resident
   const kernels::KernelTable* kernels = nullptr;  // null: kernels::kernel_table()
   std::optional<std::size_t> available_bytes;     // absent: what the system has free
   std::optional<std::size_t> kv_limit_bytes;      // of all sequences together; absent: what is free beside the weights

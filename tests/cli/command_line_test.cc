@@ -103,6 +103,10 @@ INSTANTIATE_TEST_SUITE_P(
         UsageCase{"HeadWithoutQuantization", {"generate", "-p", "x", "--no-head-quantize"}, "--quantize"},
         UsageCase{"UnknownActivations", {"generate", "-p", "x", "--activations", "int4"}, "--activations"},
         UsageCase{"UnknownDevice", {"generate", "-p", "x", "--device", "gpu"}, "--device: \"gpu\" is not cpu\n"},
+        UsageCase{"CpusThatAreNoList", {"generate", "-p", "x", "--cpu-affinity", "0,x"}, "--cpu-affinity"},
+        UsageCase{"CpusBackwards", {"generate", "-p", "x", "--cpu-affinity", "3-1"}, "\"3-1\" is no list of CPUs"},
+        UsageCase{"NegativeCpu", {"generate", "-p", "x", "--cpu-affinity", "-1"}, "--cpu-affinity"},
+        UsageCase{"TooManyCpus", {"generate", "-p", "x", "--cpu-affinity", "0-1024"}, "--cpu-affinity"},
         UsageCase{"LogitsWithoutTokens", {"logits", "-o", "x"}, "--tokens"},
         UsageCase{"LogitsWithoutOutput", {"logits", "--tokens", "1"}, "--output"},
         UsageCase{"TwoTexts", {"tokenize", "two", "words"}, "in quotes"},
@@ -195,6 +199,7 @@ INSTANTIATE_TEST_SUITE_P(
         FailureCase{"EmptyRawPrompt", {"generate", "--raw", "-p", ""}, "the prompt has no tokens"},
         FailureCase{"PromptLongerThanTheContext", {"generate", "--ctx", "4", "-p", "more than four tokens"}, "context"},
         FailureCase{"BiasOutsideTheVocabulary", {"generate", "-p", "x", "--logit-bias", "99999999=1"}, "99999999"},
+        FailureCase{"NoSuchCpu", {"generate", "-p", "x", "--cpu-affinity", "0,65000"}, "CPU 65000"},
         FailureCase{"NoTokenFile", {"logits", "--tokens", "/no/such/tokens", "-o", "/dev/null"}, "/no/such/tokens"},
         FailureCase{"NoTokens", {"logits", "--tokens", "", "-o", "/dev/null"}, "no tokens"},
         FailureCase{

@@ -8,14 +8,20 @@
 #include <bit>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <set>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include "core/float_environment.h"
 #include "support/errors.h"
 #include "support/flush_denormals.h"
+
+#if defined(__linux__)
+#include <sched.h>
+#endif
 
 namespace sparkx {
 namespace {
@@ -140,6 +146,58 @@ TEST(ThreadPool, ImpossibleCountsAreRefused) {
   EXPECT_EQ(error_of([] { ThreadPool pool(0); }), "invalid_argument: 0 threads; between 1 and 1024 are possible");
   EXPECT_EQ(error_of([] { ThreadPool pool(1025); }), "invalid_argument: 1025 threads; between 1 and 1024 are possible");
 }
+
+#if defined(__linux__)
+std::vector<int> allowed_cpus() {
+  cpu_set_t set;
+  std::vector<int> cpus;
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return cpus;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (CPU_ISSET(cpu, &set)) cpus.push_back(cpu);
+  }
+  return cpus;
+}
+
+// In a thread of its own, which stays on a CPU ever after.
+void in_a_thread(const std::function<void()>& action) {
+  std::thread(action).join();
+}
+
+TEST(ThreadPool, ThreadsStayOnTheirCpus) {
+  const std::vector<int> cpus = allowed_cpus();
+  if (cpus.size() < 2) GTEST_SKIP() << "there is one CPU only";
+  in_a_thread([&] {
+    const std::vector<int> list = {cpus[1], cpus[0]};
+    ThreadPool pool(3, list);
+    std::vector<std::vector<int>> found(3);
+    const auto all = [&] { return !found[0].empty() && (!found[1].empty() || !found[2].empty()); };
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (!all() && std::chrono::steady_clock::now() < deadline) {
+      pool.parallel_for(3, 1, [&](std::int64_t, std::int64_t, int worker) {
+        found[worker] = allowed_cpus();
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      });
+    }
+    EXPECT_TRUE(all());
+    for (int worker = 0; worker < 3; ++worker) {
+      if (found[worker].empty()) continue;  // it slept through
+      EXPECT_EQ(found[worker], std::vector<int>{list[worker % 2]}) << worker;
+    }
+    EXPECT_EQ(allowed_cpus(), std::vector<int>{list[0]});
+  });
+}
+
+TEST(ThreadPool, ACpuThatIsNotThereIsRefused) {
+  in_a_thread([] {
+    for (const int cpu : {-1, 65000, 1 << 20}) {
+      const std::vector<int> list = {allowed_cpus()[0], cpu};
+      EXPECT_EQ(
+          error_of([&] { ThreadPool pool(2, list); }),
+          "invalid_argument: CPU " + std::to_string(cpu) + ": there is none of that number that this process may use");
+    }
+  });
+}
+#endif
 
 // Workers inherit the control register of the thread that starts them, which may flush denormals.
 TEST(ThreadPool, WorkersKeepDenormals) {

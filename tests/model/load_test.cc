@@ -1,15 +1,18 @@
 #include "model/load.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include <bit>
 #include <cmath>
 #include <cstdint>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "core/error.h"
 #include "model/cpu_model.h"
+#include "support/locked_memory.h"
 #include "support/model_runs.h"
 #include "support/random_model.h"
 
@@ -108,6 +111,47 @@ TEST(Load, InfoNamesSizesAndModes) {
   EXPECT_EQ(with_int8->info().kv, "int8");
   EXPECT_EQ(with_int8->info().kv_bytes_reserved,
             kv_sequence_bytes(kv_layout(checkpoint.config(), KvKind::int8), kDefaultContext, 512));
+}
+
+TEST(Load, MemoryIsLockedForAllSequences) {
+  testing::RandomModel random({});
+  Checkpoint checkpoint = random.open();
+  LoadOptions options;
+  options.context = 200;
+  options.sequences = 3;
+  options.lock_memory = true;
+  const std::size_t sequence = kv_sequence_bytes(kv_layout(checkpoint.config(), KvKind::bfloat16), 200, 512);
+  const std::size_t need = plan_weights(checkpoint, {}).bytes + 3 * sequence;
+  if (!testing::can_lock(need + (std::size_t{64} << 20))) GTEST_SKIP() << "this process may not lock so much memory";
+  const std::size_t before = testing::locked_bytes();
+  {
+    auto model = load_model(checkpoint, options);
+    EXPECT_GE(testing::locked_bytes(), before + need);
+    std::vector<TokenId> tokens = testing::random_tokens(40, 61, 1);
+    options.lock_memory = false;
+    EXPECT_TRUE(same_bits(run(*model, tokens, 40), run(*load_model(checkpoint, options), tokens, 40), 61));
+  }
+  EXPECT_EQ(testing::locked_bytes(), before);
+}
+
+TEST(Load, SequencesMustFitTogether) {
+  EXPECT_EQ(
+      refusal({0, 0, 4 * kGiB, 3}, 2048, 1048576, ErrorCode::out_of_memory),
+      "not enough memory: 0 B for the weights, 0 B for buffers and 6.0 GiB for the KV caches of 3 sequences of 2048 "
+      "positions make 6.0 GiB, but 4.0 GiB are free; a context of 1365 (--ctx) would fit");
+  EXPECT_EQ(choose_context({0, 0, 6 * kGiB, 3}, 2048, 1048576, mib_per_position), 2048);
+}
+
+TEST(Load, ThreadsAreAsManyAsTheirCpus) {
+  // In a thread of its own, which stays on the CPU.
+  std::thread([] {
+    testing::RandomModel random({});
+    LoadOptions options;
+    options.cpus = {sched_getcpu(), sched_getcpu(), sched_getcpu()};
+    EXPECT_TRUE(load_model(random.open(), options)->info().device.ends_with(", 3 threads"));
+    options.threads = 1;
+    EXPECT_TRUE(load_model(random.open(), options)->info().device.ends_with(", 1 thread"));
+  }).join();
 }
 
 TEST(Load, ProgressReachesTheTotalAndCanCancel) {
