@@ -29,31 +29,47 @@ auto narrow(float value) {
   if constexpr (kind == WeightKind::float16) return float_to_float16(value);
 }
 
-// Where column k of lane 0 lies in a panel, in elements, and how far apart lanes are.
+// Where column k of a lane lies in a panel, in elements.
 template <WeightKind kind>
 std::int64_t element_index(std::int64_t k, int lane) {
   if constexpr (kind == WeightKind::float32) return k * kLanes + lane;
   return (k / 2 * kLanes + lane) * 2 + k % 2;
 }
 
+// Words of a row that go into a panel as they are, four bytes of a lane beside those of the next.
+void place_words(const std::byte* words, std::int64_t count, int lane, std::byte* out) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    std::uint32_t word;
+    std::memcpy(&word, words + 4 * i, sizeof word);
+    std::memcpy(out + (i * kLanes + lane) * 4, &word, sizeof word);
+  }
+}
+
 template <WeightKind source, WeightKind kind>
 void pack(const std::byte* rows, int row_count, std::int64_t columns, std::byte* out) {
   using Element = decltype(narrow<kind>(0.0f));
-  constexpr std::size_t kSourceBytes = source == WeightKind::float32 ? 4 : 2;
+  constexpr std::int64_t kSourceBytes = source == WeightKind::float32 ? 4 : 2;
+  constexpr std::int64_t kWordColumns = 4 / kSourceBytes;
   // Some columns of all rows at a time, so that the panel is written nearly in order.
   constexpr std::int64_t kStretch = 64;
   for (std::int64_t begin = 0; begin < columns; begin += kStretch) {
     const std::int64_t end = columns - begin < kStretch ? columns : begin + kStretch;
     for (int lane = 0; lane < row_count; ++lane) {
-      const std::byte* row = rows + static_cast<std::size_t>(lane * columns) * kSourceBytes;
-      for (std::int64_t k = begin; k < end; ++k) {
+      const std::byte* row = rows + lane * columns * kSourceBytes;
+      std::int64_t k = begin;
+      if constexpr (source == kind) {  // a NaN keeps its bits
+        const std::int64_t words = (end - begin) / kWordColumns;
+        place_words(row + begin * kSourceBytes, words, lane, out + begin / kWordColumns * kLanes * 4);
+        k += words * kWordColumns;
+      }
+      for (; k < end; ++k) {
         Element value;
         if constexpr (source == kind) {
-          std::memcpy(&value, row + k * kSourceBytes, sizeof value);  // as it is: a NaN keeps its bits
+          std::memcpy(&value, row + k * kSourceBytes, sizeof value);
         } else {
           value = narrow<kind>(widen<source>(row + k * kSourceBytes));
         }
-        std::memcpy(out + element_index<kind>(k, lane) * sizeof value, &value, sizeof value);
+        std::memcpy(out + element_index<kind>(k, lane) * static_cast<std::int64_t>(sizeof value), &value, sizeof value);
       }
     }
   }
