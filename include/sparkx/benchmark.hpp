@@ -42,8 +42,10 @@ struct BenchmarkResult {
 };
 
 struct BenchmarkReport {
-  double read_bandwidth;            // bytes a second that the model's threads can read from memory; 0: unknown
-  std::uint64_t peak_memory_bytes;  // of the process, before the bandwidth was measured
+  // Bytes a second that the model's threads can read from memory, the best of what was measured between the results and
+  // at the end; 0: unknown.
+  double read_bandwidth;
+  std::uint64_t peak_memory_bytes;  // of the process, without what measuring the bandwidth took
   std::vector<BenchmarkResult> results;
 };
 

@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t kLine = 64;
 constexpr std::size_t kPieceBytes = std::size_t{1} << 20;  // that a worker takes at a time
 constexpr std::size_t kMostBytes = std::size_t{1} << 30;   // of a round: more takes longer and says the same
-constexpr int kRounds = 3;                                 // of each way
+constexpr int kRounds = 2;                                 // of each way
 
 // Reads a piece in so many streams side by side, a line of each in turn, asking for lines `ahead` bytes before they are
 // needed (0: leaving that to the CPU). Returns a sum, so that nothing is left out.

@@ -204,22 +204,30 @@ std::vector<TensorInfo> resolve(const ModelConfig& config, std::vector<Stored> s
 // Matrices have values of magnitude 1/64 to 1/32 and either sign, four from one word of splitmix64 (Steele, Lea, Flood:
 // "Fast splittable pseudorandom number generators", 2014): with thousands of columns an output is about as large as its
 // input.
-void make_elements(bool matrix, std::uint64_t offset, std::span<std::byte> out) {
+std::uint64_t make_word(bool matrix, std::uint64_t index) {
   constexpr std::uint64_t kOnes = 0x3f803f803f803f80;
   constexpr std::uint64_t kMagnitude = 0x3c803c803c803c80;   // 1/64
   constexpr std::uint64_t kRandomBits = 0x807f807f807f807f;  // sign and fraction
+  if (!matrix) return kOnes;
+  std::uint64_t word = index * 0x9e3779b97f4a7c15;
+  word = (word ^ word >> 30) * 0xbf58476d1ce4e5b9;
+  word = (word ^ word >> 27) * 0x94d049bb133111eb;
+  return ((word ^ word >> 31) & kRandomBits) | kMagnitude;
+}
+
+void make_elements(bool matrix, std::uint64_t offset, std::span<std::byte> out) {
+  constexpr std::size_t kWord = sizeof(std::uint64_t);
   for (std::size_t done = 0; done < out.size();) {
-    std::uint64_t word = kOnes;
-    if (matrix) {
-      word = (offset + done) / sizeof word * 0x9e3779b97f4a7c15;
-      word = (word ^ word >> 30) * 0xbf58476d1ce4e5b9;
-      word = (word ^ word >> 27) * 0x94d049bb133111eb;
-      word = ((word ^ word >> 31) & kRandomBits) | kMagnitude;
+    const std::uint64_t word = make_word(matrix, (offset + done) / kWord);
+    const std::size_t skip = (offset + done) % kWord;
+    if (skip == 0 && out.size() - done >= kWord) {  // by far most of them
+      std::memcpy(out.data() + done, &word, kWord);
+      done += kWord;
+    } else {
+      const std::size_t count = std::min(kWord - skip, out.size() - done);
+      std::memcpy(out.data() + done, reinterpret_cast<const std::byte*>(&word) + skip, count);
+      done += count;
     }
-    const std::size_t skip = (offset + done) % sizeof word;
-    const std::size_t count = std::min(sizeof word - skip, out.size() - done);
-    std::memcpy(out.data() + done, reinterpret_cast<const std::byte*>(&word) + skip, count);
-    done += count;
   }
 }
 

@@ -77,6 +77,13 @@ TEST(DefaultThreadCount, QuotasCountAndNeverGiveLessThanOne) {
   EXPECT_EQ(default_thread_count(version1.path()), 1);
 }
 
+TEST(CpuName, IsTheFirstModelName) {
+  const TempDir root;
+  EXPECT_EQ(cpu_name(root.path()), "");
+  root.write("proc/cpuinfo", "processor\t: 0\nmodel name\t: Some CPU: 9000\n\nprocessor\t: 1\nmodel name\t: Other\n");
+  EXPECT_EQ(cpu_name(root.path()), "Some CPU: 9000");
+}
+
 // The names that /proc/cpuinfo lists behind "flags" or "Features".
 bool listed(const std::string& name) {
   const std::string cpuinfo = testing::read_file("/proc/cpuinfo");
