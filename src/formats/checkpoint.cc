@@ -427,6 +427,42 @@ const TensorInfo& Checkpoint::tensor(std::string_view name) const {
   return *found;
 }
 
+void Checkpoint::set_quantized(std::string_view name, QuantizedMatrix matrix) {
+  const TensorInfo& info = tensor(name);
+  const QuantizationSpec& spec = matrix.spec;
+  const bool w8a8 = spec.scheme == CodeScheme::w8a8;
+  if (info.shape.size() != 2) throw_error(ErrorCode::unsupported, "{}: only a matrix can be quantized", info.name);
+  if ((spec.bits != 4 && spec.bits != 8) || (w8a8 && spec.bits != 8)) {
+    throw_error(ErrorCode::unsupported, "{}: codes of {} bits; sparkx supports 4 and 8, with 8-bit activations 8",
+                info.name, spec.bits);
+  }
+  const bool known_group = spec.group == 32 || spec.group == 64 || spec.group == 128;
+  if (spec.group != kWholeRow && (!known_group || w8a8)) {
+    throw_error(
+        ErrorCode::unsupported,
+        "{}: groups of {} columns; sparkx supports 32, 64, 128 and one scale a row, with 8-bit activations only "
+        "the latter",
+        info.name, spec.group);
+  }
+  if (spec.zero < 0 || spec.zero >= 1 << spec.bits) {
+    throw_error(ErrorCode::unsupported, "{}: the zero point {} is no code of {} bits", info.name, spec.zero, spec.bits);
+  }
+  if (w8a8 && info.columns() > kMaxTokenCodeColumns) {
+    throw_error(ErrorCode::unsupported, "{}: {} columns; sums of 8-bit codes fit 32 bits up to {}", info.name,
+                info.columns(), kMaxTokenCodeColumns);
+  }
+  if (spec.scale_dtype != Dtype::float32 && spec.scale_dtype != Dtype::float16 && spec.scale_dtype != Dtype::bfloat16) {
+    throw_error(ErrorCode::unsupported, "{}: scales of type {}; sparkx supports float32, float16 and bfloat16",
+                info.name, dtype_name(spec.scale_dtype));
+  }
+  quantized_.insert_or_assign(info.name, std::move(matrix));
+}
+
+const QuantizedMatrix* Checkpoint::find_quantized(std::string_view name) const {
+  const auto found = quantized_.find(name);
+  return found == quantized_.end() ? nullptr : &found->second;
+}
+
 void Checkpoint::read(const TensorInfo& tensor, std::int64_t row_begin, std::int64_t row_end,
                       std::span<std::byte> out) const {
   if (row_begin < 0 || row_begin > row_end || row_end > tensor.rows() ||

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -17,6 +18,7 @@
 
 #include "core/dtype.h"
 #include "core/file.h"
+#include "core/quantization.h"
 #include "formats/gguf.h"
 #include "formats/model_config.h"
 
@@ -68,6 +70,11 @@ class Checkpoint {
   // number of threads. Throws Error{io} when the file has become shorter or cannot be read.
   void read(const TensorInfo& tensor, std::int64_t row_begin, std::int64_t row_end, std::span<std::byte> out) const;
 
+  // The matrix of this name is stored as codes: the elements that its TensorInfo describes are not read. Throws
+  // Error{unsupported} for a spec that no kernel has.
+  void set_quantized(std::string_view name, QuantizedMatrix matrix);
+  const QuantizedMatrix* find_quantized(std::string_view name) const;  // null when it is dense
+
   // The text files beside the weights, absent when there is none. Throws Error{io}, and Error{corrupt} above 256 MiB.
   // "tokenizer.json", "tokenizer_config.json", "chat_template.jinja". None belongs to a GGUF file.
   std::optional<std::string> text_file(std::string_view name) const;
@@ -98,6 +105,7 @@ class Checkpoint {
   std::vector<ByteSource> weight_files_;  // none of a synthetic one
   std::vector<TensorInfo> tensors_;
   std::vector<std::uint32_t> by_name_;  // indices into tensors_, ordered by name
+  std::map<std::string, QuantizedMatrix, std::less<>> quantized_;
   std::vector<std::string> warnings_;
 };
 
