@@ -45,20 +45,20 @@ BENCHMARK_CAPTURE(dot, float32, WeightKind::float32)->Arg(1)->Arg(4)->Arg(12)->A
 BENCHMARK_CAPTURE(dot, bfloat16, WeightKind::bfloat16)->Arg(1)->Arg(4)->Arg(12)->Arg(96);
 BENCHMARK_CAPTURE(dot, float16, WeightKind::float16)->Arg(1)->Arg(4)->Arg(12)->Arg(96);
 
-// Quantized weights in groups of 64 with bfloat16 scales, and activations as codes.
-void dot_codes(benchmark::State& state, WeightKind kind) {
-  const std::int64_t tokens = state.range(0), rows = tokens == 1 ? 65536 : 512;
-  const Weights w({kind, 64, WeightKind::bfloat16}, rows);
-  AlignedBuffer<std::int8_t> codes(tokens * kColumns);
-  AlignedBuffer<float> scales(tokens * kColumns / 32), out(tokens * rows);
-  std::fill(codes.begin(), codes.end(), std::int8_t{3});
-  std::fill(scales.begin(), scales.end(), 0.01f);
-  const int group = activation_group(kind);
-  const CodedActivations x{group,         codes.data(),  kColumns, scales.data(), scales.data(), kColumns / group,
-                           scales.data(), kColumns / 32, tokens};
+// --dtype bfloat16-fast, where the CPU has it.
+void dot_bfloat16_fast(benchmark::State& state) {
+  const std::int64_t tokens = state.range(0), rows = tokens == 1 ? 32768 : 512;
   const KernelTable& table = kernel_table();
+  if (!has_fast_bfloat16(table)) {
+    state.SkipWithError("no dot product of bfloat16 here");
+    return;
+  }
+  const Weights w({WeightKind::bfloat16}, rows);
+  AlignedBuffer<std::uint16_t> x(tokens * kColumns);
+  AlignedBuffer<float> out(tokens * rows);
+  std::fill(x.begin(), x.end(), std::uint16_t{0x3f00});
   for (auto _ : state) {
-    table.dot_codes[static_cast<int>(kind)](w.matrix, 0, rows / kLanes, x, 0, tokens, out.data(), rows);
+    table.dot_bfloat16(w.matrix, 0, rows / kLanes, {x.data(), kColumns, tokens}, 0, tokens, out.data(), rows);
     benchmark::ClobberMemory();
   }
   state.SetBytesProcessed(static_cast<std::int64_t>(w.panels.size() * state.iterations()));
@@ -66,8 +66,53 @@ void dot_codes(benchmark::State& state, WeightKind kind) {
       benchmark::Counter(static_cast<double>(rows * kColumns * tokens), benchmark::Counter::kIsIterationInvariantRate);
   state.SetLabel(table.name);
 }
-BENCHMARK_CAPTURE(dot_codes, affine4, WeightKind::affine4)->Arg(1)->Arg(4)->Arg(12)->Arg(96);
-BENCHMARK_CAPTURE(dot_codes, affine8, WeightKind::affine8)->Arg(1)->Arg(4)->Arg(12)->Arg(96);
+BENCHMARK(dot_bfloat16_fast)->Arg(1)->Arg(4)->Arg(12)->Arg(96);
+
+// Quantized weights with bfloat16 scales, and activations as codes.
+void dot_codes(benchmark::State& state, WeightFormat format) {
+  format.scale_kind = WeightKind::bfloat16;
+  const std::int64_t tokens = state.range(0), rows = tokens == 1 ? 65536 : 512;
+  const Weights w(format, rows);
+  AlignedBuffer<std::int8_t> codes(tokens * kColumns);
+  AlignedBuffer<float> scales(tokens * kColumns / 32), out(tokens * rows);
+  std::fill(codes.begin(), codes.end(), std::int8_t{3});
+  std::fill(scales.begin(), scales.end(), 0.01f);
+  const int group = form_group(coded_form(format));
+  const std::int64_t groups = group == kWholeRow ? 1 : kColumns / group;
+  const float* sums = scales.data();
+  const CodedActivations x{group,  codes.data(), kColumns, scales.data(), sums,  sums,
+                           groups, sums,         sums,     kColumns / 32, tokens};
+  const KernelTable& table = kernel_table();
+  for (auto _ : state) {
+    table.dot_codes[static_cast<int>(format.kind)](w.matrix, 0, rows / kLanes, x, 0, tokens, out.data(), rows);
+    benchmark::ClobberMemory();
+  }
+  state.SetBytesProcessed(static_cast<std::int64_t>(w.panels.size() * state.iterations()));
+  state.counters["mac/s"] =
+      benchmark::Counter(static_cast<double>(rows * kColumns * tokens), benchmark::Counter::kIsIterationInvariantRate);
+  state.SetLabel(table.name);
+}
+WeightFormat format_of(WeightKind kind, int group, CodeScheme scheme) {
+  return {kind, group, WeightKind::bfloat16, scheme, kind == WeightKind::codes4 ? 8 : 128};
+}
+BENCHMARK_CAPTURE(dot_codes, codes4, format_of(WeightKind::codes4, 64, CodeScheme::affine))
+    ->Arg(1)
+    ->Arg(4)
+    ->Arg(12)
+    ->Arg(96);
+BENCHMARK_CAPTURE(dot_codes, codes8, format_of(WeightKind::codes8, 64, CodeScheme::affine))
+    ->Arg(1)
+    ->Arg(4)
+    ->Arg(12)
+    ->Arg(96);
+BENCHMARK_CAPTURE(dot_codes, codes4_zero_point, format_of(WeightKind::codes4, 64, CodeScheme::zero_point))
+    ->Arg(1)
+    ->Arg(96);
+BENCHMARK_CAPTURE(dot_codes, codes4_offset_g32, format_of(WeightKind::codes4, 32, CodeScheme::offset))->Arg(1)->Arg(96);
+BENCHMARK_CAPTURE(dot_codes, codes8_whole_row, format_of(WeightKind::codes8, kWholeRow, CodeScheme::offset))
+    ->Arg(1)
+    ->Arg(96);
+BENCHMARK_CAPTURE(dot_codes, w8a8, format_of(WeightKind::codes8, kWholeRow, CodeScheme::w8a8))->Arg(1)->Arg(96);
 
 // The same weights decoded, and activations as floats.
 void dot_decoded(benchmark::State& state, WeightKind kind) {
@@ -86,17 +131,19 @@ void dot_decoded(benchmark::State& state, WeightKind kind) {
       benchmark::Counter(static_cast<double>(rows * kColumns * tokens), benchmark::Counter::kIsIterationInvariantRate);
   state.SetLabel(table.name);
 }
-BENCHMARK_CAPTURE(dot_decoded, affine4, WeightKind::affine4)->Arg(1)->Arg(12)->Arg(96);
-BENCHMARK_CAPTURE(dot_decoded, affine8, WeightKind::affine8)->Arg(1)->Arg(96);
+BENCHMARK_CAPTURE(dot_decoded, codes4, WeightKind::codes4)->Arg(1)->Arg(12)->Arg(96);
+BENCHMARK_CAPTURE(dot_decoded, codes8, WeightKind::codes8)->Arg(1)->Arg(96);
 
 // One row of 2048 activations as codes; one row of bfloat16 weights quantized.
 void code_activations(benchmark::State& state) {
-  AlignedBuffer<float> x(kColumns), scales(kColumns / 32), sums(kColumns / 32), stretch_sums(kColumns / 32);
+  AlignedBuffer<float> x(kColumns), numbers(5 * kColumns / 32);
   AlignedBuffer<std::int8_t> codes(kColumns);
   for (std::int64_t i = 0; i < kColumns; ++i) x[i] = static_cast<float>(i % 37) - 18.0f;
+  const auto part = [&](int i) { return numbers.data() + i * kColumns / 32; };
+  const CodedRow out{codes.data(), part(0), part(1), part(2), part(3), part(4)};
   const KernelTable& table = kernel_table();
   for (auto _ : state) {
-    table.code_activations(x.data(), kColumns, 64, codes.data(), scales.data(), sums.data(), stretch_sums.data());
+    table.code_activations(x.data(), kColumns, 64, out);
     benchmark::ClobberMemory();
   }
   state.SetItemsProcessed(kColumns * state.iterations());

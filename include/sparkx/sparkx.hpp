@@ -96,10 +96,12 @@ struct BatchItem {
 };
 
 struct ModelOptions {
-  std::string dtype = "auto";     // of the weights in memory: "auto" (as in the file), "float32", "bfloat16", "float16"
-  std::string quantize = "none";  // while loading: "none", "4bit", "8bit"; as MLX does, in groups of …
-  int group_size = 64;            // … 32, 64 or 128 columns
-  bool head_quantize = true;      // also the head, which is the embedding of a model with tied embeddings
+  // Of the weights in memory: "auto" (as in the file), "float32", "bfloat16", "float16"; "bfloat16-fast" also rounds
+  // activations to bfloat16 and sums by the CPU's own instruction: results then depend on the CPU.
+  std::string dtype = "auto";
+  std::string quantize = "none";     // while loading: "none", "4bit", "8bit"; as MLX does, in groups of …
+  int group_size = 64;               // … 32, 64 or 128 columns
+  bool head_quantize = true;         // also the head, which is the embedding of a model with tied embeddings
   std::string activations = "int8";  // as they meet quantized weights: "int8" is fast, "float32" is exact
   // Of the cache: "float32", "bfloat16", "int8" (half of bfloat16's memory); "auto" is float32 when dtype or
   // activations are, else bfloat16.

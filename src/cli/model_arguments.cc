@@ -49,7 +49,7 @@ void add_model_option(CLI::App& command, std::string& model) {
 void add_model_arguments(CLI::App& command, ModelArguments& arguments) {
   add_model_option(command, arguments.model);
   command.add_option("--dtype", arguments.dtype, "Type of the weights in memory; auto keeps the file's")
-      ->check(one_of({"auto", "float32", "bfloat16", "float16"}))
+      ->check(one_of({"auto", "float32", "bfloat16", "bfloat16-fast", "float16"}))
       ->type_name("TYPE")
       ->capture_default_str();
   CLI::Option* quantize =

@@ -49,7 +49,7 @@ struct LanguageModel::Impl {
                          ? fmt::format("{}: there is no tokenizer in it", checkpoint.gguf_metadata()->file())
                          : fmt::format("{}: there is no such file", checkpoint.display_name(kTokenizerFile))) {
     LoadOptions load;
-    load.weights.dtype = parse_weight_kind(options.dtype);
+    parse_dtype(options.dtype, load.weights);
     load.weights.quantize = parse_quantization(options.quantize, options.group_size, options.head_quantize);
     load.weights.activations = parse_activation_mode(options.activations);
     if (options.kv_dtype != "auto") load.kv_kind = parse_kv_kind(options.kv_dtype);

@@ -17,8 +17,9 @@ inline void each_coded_group(const float* x, int head_dim, Body body) {
     const int begin = group * kKvGroup;
     const int count = head_dim - begin < kKvGroup ? head_dim - begin : kKvGroup;
     std::int8_t codes[kKvGroup];
-    float scale, sum, stretch_sums[kKvGroup / kStretchColumns];
-    code_activations(x + begin, count, kKvGroup, codes, &scale, &sum, stretch_sums);
+    float scale, sum, scaled_sum, stretch_sums[kKvGroup / kStretchColumns],
+        scaled_stretch_sums[kKvGroup / kStretchColumns];
+    code_activations(x + begin, count, kKvGroup, {codes, &scale, &sum, &scaled_sum, stretch_sums, scaled_stretch_sums});
     body(group, count, codes, scale);
   }
 }

@@ -1,8 +1,8 @@
-// Making codes: of activations (rule 2 of docs/numerics.md), and of weights as MLX does (docs/model.md, MLX checkpoint
-// format).
+// Making codes: of activations (rules 2 and 5 of docs/numerics.md), and of weights as MLX does (docs/model.md, MLX
+// checkpoint format).
 #pragma once
 
-#include "kernels/affine.inc.h"
+#include "kernels/code_layout.inc.h"
 #include "kernels/kernels.h"
 #include "kernels/lanes.inc.h"
 
@@ -21,48 +21,77 @@ inline float nearest_float(float x) {
   return __builtin_copysignf((magnitude + 0x1p23f) - 0x1p23f, x);
 }
 
-// Codes of `count` columns, at most a stretch, and zeros up to its end. Returns their sum.
-inline std::int32_t code_stretch(const float* x, int count, float factor, bool zero, std::int8_t* codes) {
+// The bits of the largest magnitude, compared as integers: a NaN counts more than an infinity, that more than any
+// number.
+inline std::int32_t largest_magnitude(const float* x, std::int64_t n) {
+  I32x16 largest = splat<I32x16>(0);
+  for (std::int64_t k = 0; k < n; k += kLanes) {
+    const F32x16 values = load_lanes(x + k, n - k < kLanes ? static_cast<int>(n - k) : kLanes);
+    largest = max(largest, bits(values) & splat<I32x16>(INT32_MAX));
+  }
+  return max_lanes(largest);
+}
+
+// Codes of `count` columns, at most a stretch, and zeros up to its end; `code` makes integers of 16 values. Returns
+// their sum.
+template <class Code>
+inline std::int32_t code_stretch(const float* x, int count, bool zero, const Code& code, std::int8_t* codes) {
   std::int32_t sum = 0;
   for (int i = 0; i < kStretchColumns; i += kLanes) {
     I32x16 q = splat<I32x16>(0);
-    if (!zero && i < count) {
-      const F32x16 values = load_lanes(x + i, count - i < kLanes ? count - i : kLanes);
-      q = nearest_integer(values * splat<F32x16>(factor));
-    }
+    if (!zero && i < count) q = code(load_lanes(x + i, count - i < kLanes ? count - i : kLanes));
     store_bytes(codes + i, q);
     sum += sum_lanes(q);
   }
   return sum;
 }
 
-void code_activations(const float* x, std::int64_t n, int group, std::int8_t* codes, float* scales, float* sums,
-                      float* stretch_sums) {
+// Columns of a stretch that begins at k.
+inline int stretch_columns(std::int64_t k, std::int64_t end) {
+  return static_cast<int>(end - k < 0 ? 0 : end - k < kStretchColumns ? end - k : kStretchColumns);
+}
+
+void code_activations(const float* x, std::int64_t n, int group, const CodedRow& out) {
   const std::int64_t padded = (n + 63) / 64 * 64;
   for (std::int64_t begin = 0; begin < padded; begin += group) {
     const std::int64_t end = begin + group < n ? begin + group : n;
-    // Largest magnitude, as an integer: a NaN counts more than an infinity, that more than any number.
-    I32x16 largest = splat<I32x16>(0);
-    for (std::int64_t k = begin; k < end; k += kLanes) {
-      const F32x16 values = load_lanes(x + k, end - k < kLanes ? static_cast<int>(end - k) : kLanes);
-      largest = max(largest, bits(values) & splat<I32x16>(INT32_MAX));
-    }
-    const std::int32_t amax_bits = max_lanes(largest);
+    const std::int32_t amax_bits = largest_magnitude(x + begin, end - begin);
     const float amax = float_from_bits(static_cast<std::uint32_t>(amax_bits));
     const bool finite = amax_bits < 0x7f800000;
     const bool zero = !finite || amax < 0x1p-100f;
     const float scale = zero ? (finite ? 0.0f : __builtin_nanf("")) : amax / 127.0f;
     const float factor = zero ? 0.0f : 127.0f / amax;
+    const auto code = [&](F32x16 values) { return nearest_integer(values * splat<F32x16>(factor)); };
     std::int32_t sum = 0;
     for (std::int64_t k = begin; k < begin + group; k += kStretchColumns) {
-      const int count = static_cast<int>(end - k < 0 ? 0 : end - k < kStretchColumns ? end - k : kStretchColumns);
-      const std::int32_t stretch = code_stretch(x + k, count, factor, zero, codes + k);
-      stretch_sums[k / kStretchColumns] = scale * static_cast<float>(stretch);
+      const std::int32_t stretch = code_stretch(x + k, stretch_columns(k, end), zero, code, out.codes + k);
+      out.stretch_sums[k / kStretchColumns] = static_cast<float>(stretch);
+      out.scaled_stretch_sums[k / kStretchColumns] = scale * static_cast<float>(stretch);
       sum += stretch;
     }
-    scales[begin / group] = scale;
-    sums[begin / group] = scale * static_cast<float>(sum);
+    out.scales[begin / group] = scale;
+    if (group == kStretchColumns) continue;
+    out.sums[begin / group] = static_cast<float>(sum);
+    out.scaled_sums[begin / group] = scale * static_cast<float>(sum);
   }
+}
+
+void code_token(const float* x, std::int64_t n, const CodedRow& out) {
+  const std::int32_t amax_bits = largest_magnitude(x, n);
+  const bool finite = amax_bits < 0x7f800000;
+  const float scale = finite ? float_from_bits(static_cast<std::uint32_t>(amax_bits)) / 127.5f : __builtin_nanf("");
+  const bool zero = !(scale > 0.0f);
+  // Clipping first gives the same, since rounding keeps the order.
+  const auto code = [&](F32x16 values) {
+    const F32x16 quotient = values / splat<F32x16>(scale);
+    return nearest_integer(min(max(quotient, splat<F32x16>(-128.0f)), splat<F32x16>(127.0f)));
+  };
+  std::int32_t sum = 0;
+  for (std::int64_t k = 0; k < (n + 63) / 64 * 64; k += kStretchColumns) {
+    sum += code_stretch(x + k, stretch_columns(k, n), zero, code, out.codes + k);
+  }
+  out.scales[0] = scale;
+  out.sums[0] = static_cast<float>(sum);
 }
 
 template <WeightKind kind>

@@ -59,6 +59,15 @@ bool runs_on_this_cpu(const KernelTable& table) {
   return &table == &kReferenceTable || &table == &kEmulated512Table;
 }
 
+bool has_fast_bfloat16(const KernelTable& table) {
+  if (table.dot_bfloat16 == nullptr || !runs_on_this_cpu(table)) return false;
+#if defined(__x86_64__)
+  return __builtin_cpu_supports("avx512bf16") != 0;
+#else
+  return true;
+#endif
+}
+
 const KernelTable& choose_kernel_table(const char* requested, bool (*runs)(const KernelTable&)) {
   if (requested != nullptr && *requested != '\0') {
     for (const KernelTable* table : kTables) {

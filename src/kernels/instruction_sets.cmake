@@ -13,6 +13,8 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
   # GCC 12 takes the undefined operand inside its own AVX-512 intrinsics for a mistake of ours (GCC bug 105593).
   set_source_files_properties(kernels/tables/avx512.cc
     PROPERTIES COMPILE_OPTIONS "${kernel_flags};-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mavx512vnni;-mfma;-mf16c;$<$<CXX_COMPILER_ID:GNU>:-Wno-uninitialized>;$<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>")
+  set_source_files_properties(kernels/tables/avx512_bfloat16.cc
+    PROPERTIES COMPILE_OPTIONS "${kernel_flags};-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mavx512vnni;-mavx512bf16;-mfma;-mf16c;$<$<CXX_COMPILER_ID:GNU>:-Wno-uninitialized>;$<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>")
 elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)$")
   set_source_files_properties(kernels/tables/neon.cc
     PROPERTIES COMPILE_OPTIONS "${kernel_flags};-march=armv8.2-a+dotprod")

@@ -14,6 +14,8 @@
 #include <span>
 #include <string_view>
 
+#include "core/code_scheme.h"
+
 namespace sparkx::kernels {
 
 inline constexpr int kLanes = 16;           // rows of a panel, keys of a key panel
@@ -29,8 +31,8 @@ enum class WeightKind {
   float32,
   bfloat16,
   float16,
-  affine4,  // code c of 4 bits: weight = scale * c + bias
-  affine8,  // the same with 8 bits
+  codes4,  // unsigned codes of 4 bits, of which a CodeScheme makes weights
+  codes8,  // the same with 8 bits
 };
 inline constexpr int kWeightKinds = 5;
 inline constexpr int kDenseKinds = 3;  // the first ones
@@ -39,27 +41,48 @@ constexpr bool is_dense(WeightKind kind) {
   return static_cast<int>(kind) < kDenseKinds;
 }
 
-// Rule 2: columns of the activations that share a scale when weights of this kind are multiplied as integers.
-constexpr int activation_group(WeightKind kind) {
-  return kind == WeightKind::affine8 ? 32 : 64;
-}
+// The forms in which activations meet weights.
+enum class ActivationForm {
+  values,       // floats
+  groups_64,    // codes with a scale for each 64 columns (rule 2)
+  groups_32,    // the same for each 32
+  token_codes,  // codes with one scale for the whole row (rule 5)
+  bfloat16,     // rounded to bfloat16, for --dtype bfloat16-fast
+};
+inline constexpr int kActivationForms = 5;
 
 struct WeightFormat {
   WeightKind kind;
-  // Of the affine kinds: how many columns share a scale and a bias (32, 64 or 128), and the dense kind of those.
+  // Of codes: how many columns share a scale, 32, 64, 128 or kWholeRow; the dense kind of the scales and biases.
   int group = 0;
   WeightKind scale_kind = WeightKind::float32;
+  CodeScheme scheme = CodeScheme::affine;
+  int zero = 0;  // of offset and w8a8: 0 to 255
 
   bool operator==(const WeightFormat&) const = default;
 };
+
+// The form that weights of this format want when they are multiplied as integers.
+constexpr ActivationForm coded_form(const WeightFormat& format) {
+  if (is_dense(format.kind)) return ActivationForm::values;
+  if (format.scheme == CodeScheme::w8a8) return ActivationForm::token_codes;
+  return format.kind == WeightKind::codes8 ? ActivationForm::groups_32 : ActivationForm::groups_64;
+}
+
+// Rule 2: columns that share a scale; of the other forms kWholeRow.
+constexpr int form_group(ActivationForm form) {
+  return form == ActivationForm::groups_64 ? 64 : form == ActivationForm::groups_32 ? 32 : kWholeRow;
+}
 
 // A weight matrix [rows][columns] packed into panels (kernels/pack.h). Inside a panel K runs in groups of 4 bytes, so
 // that one 64-byte load feeds 16 lanes; rows and columns that do not exist are zero.
 //   float32   [column][16]
 //   bfloat16, float16   [column / 2][16][2]
-//   affine    for each group: scales [16], biases [16], then codes up to a whole stretch of 32 columns:
-//     affine4   [column / 8][16][4]: byte j has column j in its low half and column j + 4 in its high half
-//     affine8   [column / 4][16][4]
+//   codes     for each group: scales [16], biases [16] or zeros [16] (bytes) where the scheme has them, then codes up
+//   to
+//             a whole stretch of 32 columns:
+//     codes4    [column / 8][16][4]: byte j has column j in its low half and column j + 4 in its high half
+//     codes8    [column / 4][16][4]
 struct PanelMatrix {
   WeightFormat format;
   std::int64_t rows;
@@ -78,16 +101,36 @@ struct Activations {
   std::int64_t tokens;
 };
 
-// The same as codes (rule 2), for weights that are codes too: code_activations makes them.
+// The same as codes (rules 2 and 5), for weights that are codes too.
 struct CodedActivations {
-  int group;                 // 64 or 32 columns
+  int group;                 // columns of a group: 64, 32 or kWholeRow
   const std::int8_t* codes;  // [tokens][code_stride], zero behind the columns up to a multiple of 64
   std::int64_t code_stride;  // in bytes, a multiple of 64
   const float* scales;       // [tokens][group_stride]: s_a of each group
-  const float* sums;         // [tokens][group_stride]: s_a * float(sum of the codes) of each group
+  const float* sums;         // [tokens][group_stride]: S, the sum of the codes of each group, exact
+  const float* scaled_sums;  // [tokens][group_stride]: s_a * S; not with kWholeRow
   std::int64_t group_stride;
-  const float* stretch_sums;  // [tokens][stretch_stride]: the same of each stretch of 32 columns
+  // The two sums of each stretch of 32 columns; not with kWholeRow.
+  const float* stretch_sums;         // [tokens][stretch_stride]
+  const float* scaled_stretch_sums;  // [tokens][stretch_stride]
   std::int64_t stretch_stride;
+  std::int64_t tokens;
+};
+
+// Where code_activations writes what CodedActivations has of one token.
+struct CodedRow {
+  std::int8_t* codes;
+  float* scales;
+  float* sums;
+  float* scaled_sums;
+  float* stretch_sums;
+  float* scaled_stretch_sums;
+};
+
+// The same rounded to bfloat16, for dot_bfloat16.
+struct Bfloat16Activations {
+  const std::uint16_t* values;  // [tokens][stride], zero behind the columns up to an even number
+  std::int64_t stride;          // in elements
   std::int64_t tokens;
 };
 
@@ -143,15 +186,24 @@ struct KernelTable {
                             const Activations& x, std::int64_t token_begin, std::int64_t token_end, float* out,
                             std::int64_t out_stride);
 
-  // Rule 3: the same with activations as codes. Null for dense kinds; the groups of x are activation_group(kind).
+  // Rules 3 and 5: the same with activations as codes, of the form coded_form(w.format). Null for dense kinds.
   void (*dot_codes[kWeightKinds])(const PanelMatrix& w, std::int64_t panel_begin, std::int64_t panel_end,
                                   const CodedActivations& x, std::int64_t token_begin, std::int64_t token_end,
                                   float* out, std::int64_t out_stride);
 
-  // Rule 2, for n columns of one token that begin at a multiple of 64: writes what CodedActivations has of them, codes
-  // and stretch_sums up to the next multiple of 64. With groups of 32 sums and stretch_sums are one array.
-  void (*code_activations)(const float* x, std::int64_t n, int group, std::int8_t* codes, float* scales, float* sums,
-                           float* stretch_sums);
+  // --dtype bfloat16-fast: dot of a bfloat16 matrix in the order and with the roundings of the CPU's own instruction,
+  // the one kernel that differs between tables. Null where the instruction set has none; see has_fast_bfloat16.
+  void (*dot_bfloat16)(const PanelMatrix& w, std::int64_t panel_begin, std::int64_t panel_end,
+                       const Bfloat16Activations& x, std::int64_t token_begin, std::int64_t token_end, float* out,
+                       std::int64_t out_stride);
+
+  // Rule 2, for n columns of one token that begin at a multiple of 64, in groups of 64 or 32: codes and sums of
+  // stretches are written up to the next multiple of 64. With groups of 32 a group is a stretch: its sums are not
+  // written twice, and sums and scaled_sums of `out` not used.
+  void (*code_activations)(const float* x, std::int64_t n, int group, const CodedRow& out);
+
+  // Rule 5, for all n columns of one token; of `out` codes, scales[0] and sums[0] are written.
+  void (*code_token)(const float* x, std::int64_t n, const CodedRow& out);
 
   // Quantizes one row as MLX does (docs/model.md, MLX checkpoint format): `bits` 4 or 8, `columns` a multiple of
   // `group`, a multiple of 16. codes [columns], scales and biases [columns / group], not yet rounded to the row's type.
@@ -208,6 +260,8 @@ constexpr std::size_t attention_scratch_floats(int rows, int head_dim) {
 // The tables compiled into this program, the reference first; those the CPU cannot run are listed too.
 std::span<const KernelTable* const> kernel_tables();
 bool runs_on_this_cpu(const KernelTable& table);
+// Whether the table has dot_bfloat16 and the CPU the instruction for it.
+bool has_fast_bfloat16(const KernelTable& table);
 
 // The table in use: SPARKX_ISA names one (Error{unsupported} when it is unknown or the CPU lacks it), else the best.
 const KernelTable& kernel_table();

@@ -105,16 +105,44 @@ std::int64_t round_up(std::int64_t n, std::int64_t step) {
   return (n + step - 1) / step * step;
 }
 
-// What an affine format takes, in bytes.
+// What formats of codes take, in bytes: scales, what stands in front of a group, codes.
 std::size_t scale_bytes(const WeightFormat& format) {
   return kLanes * (format.scale_kind == WeightKind::float32 ? 4 : 2);
 }
+std::size_t header_bytes(const WeightFormat& format) {
+  std::size_t bytes = scale_bytes(format);
+  if (format.scheme == CodeScheme::affine) bytes += scale_bytes(format);
+  if (format.scheme == CodeScheme::zero_point) bytes += kLanes;
+  return format.group == kWholeRow ? static_cast<std::size_t>(round_up(static_cast<std::int64_t>(bytes), 64)) : bytes;
+}
 std::size_t code_bytes(const WeightFormat& format, std::int64_t columns) {
   return static_cast<std::size_t>(round_up(columns, kStretchColumns)) * kLanes /
-         (format.kind == WeightKind::affine4 ? 2 : 1);
+         (format.kind == WeightKind::codes4 ? 2 : 1);
+}
+
+// `count` codes of one lane.
+void store_codes(WeightKind kind, const std::uint8_t* from, std::int64_t count, int lane, std::byte* codes) {
+  if (kind == WeightKind::codes4) {
+    for (std::int64_t k = 0; k < count; k += 8) {
+      std::uint32_t low = 0, high = 0;  // columns k … k + 3 and k + 4 … k + 7
+      std::memcpy(&low, from + k, static_cast<std::size_t>(count - k < 4 ? count - k : 4));
+      if (count - k > 4) std::memcpy(&high, from + k + 4, static_cast<std::size_t>(count - k < 8 ? count - k - 4 : 4));
+      const std::uint32_t both = low | high << 4;
+      std::memcpy(codes + (k / 8 * kLanes + lane) * 4, &both, 4);
+    }
+  } else {
+    for (std::int64_t k = 0; k < count; k += 4) {
+      std::memcpy(codes + (k / 4 * kLanes + lane) * 4, from + k,
+                  static_cast<std::size_t>(count - k < 4 ? count - k : 4));
+    }
+  }
 }
 
 }  // namespace
+
+std::int64_t group_count(const WeightFormat& format, std::int64_t columns) {
+  return format.group == kWholeRow ? 1 : (columns + format.group - 1) / format.group;
+}
 
 std::size_t panel_bytes(const WeightFormat& format, std::int64_t columns) {
   switch (format.kind) {
@@ -123,10 +151,10 @@ std::size_t panel_bytes(const WeightFormat& format, std::int64_t columns) {
     case WeightKind::bfloat16:
     case WeightKind::float16:
       return static_cast<std::size_t>((columns + 1) / 2) * 64;
-    case WeightKind::affine4:
-    case WeightKind::affine8:
-      const std::int64_t groups = (columns + format.group - 1) / format.group;
-      return groups * 2 * scale_bytes(format) + code_bytes(format, columns);
+    case WeightKind::codes4:
+    case WeightKind::codes8:
+      const std::size_t bytes = group_count(format, columns) * header_bytes(format) + code_bytes(format, columns);
+      return static_cast<std::size_t>(round_up(static_cast<std::int64_t>(bytes), 64));
   }
   return 0;
 }
@@ -150,33 +178,22 @@ void pack_panel(WeightKind source, std::span<const std::byte> rows, int row_coun
   }
 }
 
-void pack_affine_panel(const WeightFormat& format, const AffineRows& rows, int row_count, std::int64_t columns,
-                       std::byte* out) {
-  if (row_count < kLanes || columns % kStretchColumns != 0) std::memset(out, 0, panel_bytes(format, columns));
-  const std::int64_t groups = (columns + format.group - 1) / format.group;
+void pack_code_panel(const WeightFormat& format, const CodeRows& rows, int row_count, std::int64_t columns,
+                     std::byte* out) {
+  std::memset(out, 0, panel_bytes(format, columns));
+  const std::int64_t groups = group_count(format, columns);
   for (std::int64_t g = 0; g < groups; ++g) {
     const std::int64_t begin = g * format.group;
-    const std::int64_t count = columns - begin < format.group ? columns - begin : format.group;
-    std::byte* codes = out + 2 * scale_bytes(format);
+    const std::int64_t count =
+        format.group == kWholeRow || columns - begin < format.group ? columns - begin : format.group;
+    std::byte* second = out + scale_bytes(format);
+    std::byte* codes = out + header_bytes(format);
     for (int lane = 0; lane < row_count; ++lane) {
-      store_scale(format.scale_kind, rows.scales[lane * groups + g], out, lane);
-      store_scale(format.scale_kind, rows.biases[lane * groups + g], out + scale_bytes(format), lane);
-      const std::uint8_t* from = rows.codes + lane * columns + begin;
-      if (format.kind == WeightKind::affine4) {
-        for (std::int64_t k = 0; k < count; k += 8) {
-          std::uint32_t low = 0, high = 0;  // columns k … k + 3 and k + 4 … k + 7
-          std::memcpy(&low, from + k, static_cast<std::size_t>(count - k < 4 ? count - k : 4));
-          if (count - k > 4)
-            std::memcpy(&high, from + k + 4, static_cast<std::size_t>(count - k < 8 ? count - k - 4 : 4));
-          const std::uint32_t both = low | high << 4;
-          std::memcpy(codes + (k / 8 * kLanes + lane) * 4, &both, 4);
-        }
-      } else {
-        for (std::int64_t k = 0; k < count; k += 4) {
-          std::memcpy(codes + (k / 4 * kLanes + lane) * 4, from + k,
-                      static_cast<std::size_t>(count - k < 4 ? count - k : 4));
-        }
-      }
+      const std::int64_t of_lane = lane * groups + g;
+      store_scale(format.scale_kind, rows.scales[of_lane], out, lane);
+      if (format.scheme == CodeScheme::affine) store_scale(format.scale_kind, rows.biases[of_lane], second, lane);
+      if (format.scheme == CodeScheme::zero_point) second[lane] = static_cast<std::byte>(rows.zeros[of_lane]);
+      store_codes(format.kind, rows.codes + lane * columns + begin, count, lane, codes);
     }
     out = codes + code_bytes(format, count);
   }

@@ -20,14 +20,18 @@ void pack_panel(WeightKind source, std::span<const std::byte> rows, int row_coun
                 WeightKind kind, std::byte* out);
 
 // Up to 16 rows that are codes already.
-struct AffineRows {
-  const std::uint8_t* codes;  // [row_count][columns]
-  const float* scales;        // [row_count][ceil(columns / group)], rounded to the format's scale_kind
-  const float* biases;        // likewise
+struct CodeRows {
+  const std::uint8_t* codes;            // [row_count][columns]
+  const float* scales;                  // [row_count][groups of a row], rounded to the format's scale_kind
+  const float* biases = nullptr;        // likewise, of an affine format
+  const std::uint8_t* zeros = nullptr;  // [row_count][groups of a row], of a zero_point format
 };
 
-// The same for an affine format.
-void pack_affine_panel(const WeightFormat& format, const AffineRows& rows, int row_count, std::int64_t columns,
-                       std::byte* out);
+// Groups of a row: 1 with kWholeRow.
+std::int64_t group_count(const WeightFormat& format, std::int64_t columns);
+
+// The same for codes.
+void pack_code_panel(const WeightFormat& format, const CodeRows& rows, int row_count, std::int64_t columns,
+                     std::byte* out);
 
 }  // namespace sparkx::kernels

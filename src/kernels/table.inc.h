@@ -12,21 +12,24 @@
 namespace sparkx::kernels {
 namespace {
 
-constexpr KernelTable make_table(const char* name, const char* instruction_set, const char* caveat = "") {
+constexpr KernelTable make_table(const char* name, const char* instruction_set, const char* caveat = "",
+                                 decltype(KernelTable::dot_bfloat16) dot_bfloat16 = nullptr) {
   return {
       .name = name,
       .instruction_set = instruction_set,
       .caveat = caveat,
       .token_tile = kTokenTile,
       .code_token_tile = kCodeTokens,
-      .dot = {dot<WeightKind::float32>, dot<WeightKind::bfloat16>, dot<WeightKind::float16>, dot<WeightKind::affine4>,
-              dot<WeightKind::affine8>},
-      .dot_codes = {nullptr, nullptr, nullptr, dot_codes<WeightKind::affine4>, dot_codes<WeightKind::affine8>},
+      .dot = {dot<WeightKind::float32>, dot<WeightKind::bfloat16>, dot<WeightKind::float16>, dot<WeightKind::codes4>,
+              dot<WeightKind::codes8>},
+      .dot_codes = {nullptr, nullptr, nullptr, dot_codes<WeightKind::codes4>, dot_codes<WeightKind::codes8>},
+      .dot_bfloat16 = dot_bfloat16,
       .code_activations = code_activations,
+      .code_token = code_token,
       .quantize_affine = {quantize_affine<WeightKind::float32>, quantize_affine<WeightKind::bfloat16>,
                           quantize_affine<WeightKind::float16>},
       .decode_row = {decode_row<WeightKind::float32>, decode_row<WeightKind::bfloat16>, decode_row<WeightKind::float16>,
-                     decode_row<WeightKind::affine4>, decode_row<WeightKind::affine8>},
+                     decode_row<WeightKind::codes4>, decode_row<WeightKind::codes8>},
       .rms_norm = rms_norm,
       .rope = rope,
       .gelu_mul = gelu_mul,

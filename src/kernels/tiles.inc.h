@@ -4,7 +4,9 @@
 //   using Input               the activations
 //   kTokens, kPanels          most tokens and panels of a tile
 //   kVectors                  accumulators that its registers hold
-//   block<P, T>(…, sums)      the sums of one block of 1024 columns
+//   sum<P, T>(…, total)       the sums over all of K, most often
+//                               sum_blocks, for which it has block<P, T>(…, sums), the sums of one block of 1024
+//                               columns
 //
 // Blocks are added in order, and the bias last (rule 1 of docs/numerics.md).
 #pragma once
@@ -21,13 +23,12 @@ constexpr int tile_panels(int tokens, int vectors, int limit = 4) {
 }
 
 template <class Tile, int P, int T>
-void dot_tile(const PanelMatrix& w, std::int64_t panel, const typename Tile::Input& x, std::int64_t token, float* out,
-              std::int64_t out_stride) {
+inline void sum_blocks(const PanelMatrix& w, std::int64_t panel, const typename Tile::Input& x, std::int64_t token,
+                       F32x16 (&total)[P][T]) {
   const auto block = [&](std::int64_t k, F32x16(&sums)[P][T]) {
     const std::int64_t columns = w.columns - k < kBlockColumns ? w.columns - k : kBlockColumns;
     Tile::template block<P, T>(w, panel, k, columns, x, token, sums);
   };
-  F32x16 total[P][T];
   block(0, total);
   for (std::int64_t k = kBlockColumns; k < w.columns; k += kBlockColumns) {
     F32x16 sums[P][T];
@@ -36,6 +37,13 @@ void dot_tile(const PanelMatrix& w, std::int64_t panel, const typename Tile::Inp
       for (int t = 0; t < T; ++t) total[p][t] = total[p][t] + sums[p][t];
     }
   }
+}
+
+template <class Tile, int P, int T>
+void dot_tile(const PanelMatrix& w, std::int64_t panel, const typename Tile::Input& x, std::int64_t token, float* out,
+              std::int64_t out_stride) {
+  F32x16 total[P][T];
+  Tile::template sum<P, T>(w, panel, x, token, total);
   for (int p = 0; p < P; ++p) {
     const F32x16 bias = w.bias != nullptr ? load(w.bias + (panel + p) * kLanes) : splat<F32x16>(0.0f);
     for (int t = 0; t < T; ++t) store(out + t * out_stride + p * kLanes, total[p][t] + bias);

@@ -75,6 +75,12 @@ std::int64_t choose_context(const MemoryNeed& need, std::optional<std::int64_t> 
 std::unique_ptr<Model> load_model(const Checkpoint& checkpoint, LoadOptions options) {
   const ModelConfig& config = checkpoint.config();
   const kernels::KernelTable& kernels = options.kernels ? *options.kernels : kernels::kernel_table();
+  if (options.weights.fast_bfloat16 && !kernels::has_fast_bfloat16(kernels)) {
+    throw_error(ErrorCode::unsupported,
+                "dtype \"bfloat16-fast\" needs a CPU with dot products of bfloat16 (AVX512_BF16), and instruction set "
+                "\"{}\" on this one has none; bfloat16 runs everywhere",
+                kernels.name);
+  }
   int thread_count = options.threads;
   if (thread_count == 0) {
     thread_count = options.cpus.empty() ? default_thread_count() : static_cast<int>(options.cpus.size());
@@ -103,12 +109,18 @@ std::unique_ptr<Model> load_model(const Checkpoint& checkpoint, LoadOptions opti
                                                   options.lock_memory ? options.sequences : 0});
 }
 
+void parse_dtype(std::string_view name, WeightOptions& weights) {
+  weights.fast_bfloat16 = name == "bfloat16-fast";
+  weights.dtype = parse_weight_kind(weights.fast_bfloat16 ? "bfloat16" : name);
+}
+
 std::optional<WeightKind> parse_weight_kind(std::string_view name) {
   if (name == "auto") return std::nullopt;
   if (name == "float32") return WeightKind::float32;
   if (name == "bfloat16") return WeightKind::bfloat16;
   if (name == "float16") return WeightKind::float16;
-  throw_error(ErrorCode::invalid_argument, "dtype \"{}\": auto, bfloat16, float16 and float32 are known", name);
+  throw_error(ErrorCode::invalid_argument, "dtype \"{}\": auto, bfloat16, bfloat16-fast, float16 and float32 are known",
+              name);
 }
 
 std::optional<Quantization> parse_quantization(std::string_view mode, int group, bool head) {

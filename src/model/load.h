@@ -33,8 +33,8 @@ struct LoadOptions {
 };
 
 // Throws Error{out_of_memory} when weights, cache and buffers do not fit, Error{invalid_argument} for a context or
-// thread count that makes no sense, Error{unsupported} for SPARKX_ISA, Error{cancelled}, and what Checkpoint::read
-// throws.
+// thread count that makes no sense, Error{unsupported} for SPARKX_ISA and for bfloat16-fast on a CPU without it,
+// Error{cancelled}, and what Checkpoint::read throws.
 std::unique_ptr<Model> load_model(const Checkpoint& checkpoint, LoadOptions options = {});
 
 // What a model takes and what it may have.
@@ -52,6 +52,8 @@ std::int64_t choose_context(const MemoryNeed& need, std::optional<std::int64_t> 
 
 // "float32", "bfloat16", "float16"; absent for "auto". Throws Error{invalid_argument}.
 std::optional<kernels::WeightKind> parse_weight_kind(std::string_view name);
+// The same and "bfloat16-fast", into dtype and fast_bfloat16.
+void parse_dtype(std::string_view name, WeightOptions& weights);
 // "4bit", "8bit", in groups of 32, 64 or 128; absent for "none". Throws Error{invalid_argument}.
 std::optional<Quantization> parse_quantization(std::string_view mode, int group, bool head);
 // "int8", "float32". Throws Error{invalid_argument}.

@@ -46,9 +46,19 @@ Dtype dtype_of(WeightKind dense) {
   }
 }
 
+int bits_of(WeightKind codes) {
+  return codes == WeightKind::codes4 ? 4 : 8;
+}
+
+WeightKind codes_of(int bits) {
+  return bits == 4 ? WeightKind::codes4 : WeightKind::codes8;
+}
+
 std::string format_name(const WeightFormat& format) {
   if (kernels::is_dense(format.kind)) return dtype_name(dtype_of(format.kind));
-  return fmt::format("{}-bit (groups of {})", format.kind == WeightKind::affine4 ? 4 : 8, format.group);
+  if (format.scheme == CodeScheme::w8a8) return "W8A8";
+  std::string group = format.group == kWholeRow ? "one scale a row" : fmt::format("groups of {}", format.group);
+  return fmt::format("{}-bit ({})", bits_of(format.kind), group);
 }
 
 template <typename T>
@@ -97,6 +107,7 @@ void convert(WeightKind from, const std::byte* source, std::int64_t count, Weigh
 // One tensor and where it goes.
 struct Packing {
   const TensorInfo* tensor;
+  const QuantizedMatrix* quantized;  // null when it is stored dense
   WeightFormat format;
   bool panels;  // else a vector of floats
   std::size_t panel_bytes;
@@ -146,13 +157,18 @@ class Layout {
     return base_ == nullptr ? nullptr : base_ + offset;
   }
 
-  WeightFormat matrix_format(const TensorInfo& tensor, bool quantize) {
+  WeightFormat matrix_format(const TensorInfo& tensor, const QuantizedMatrix* quantized, bool quantize) {
+    if (quantized != nullptr) {
+      const QuantizationSpec& spec = quantized->spec;
+      const WeightFormat format{codes_of(spec.bits), spec.group, kind_of(spec.scale_dtype), spec.scheme, spec.zero};
+      kinds_.insert(format_name(format));
+      return format;
+    }
     WeightFormat format{options_.dtype.value_or(kind_of(tensor.dtype))};
     if (quantize && options_.quantize && tensor.columns() % options_.quantize->group == 0) {
-      format = {options_.quantize->bits == 4 ? WeightKind::affine4 : WeightKind::affine8, options_.quantize->group,
-                format.kind};
+      format = {codes_of(options_.quantize->bits), options_.quantize->group, format.kind};
     }
-    kinds_.insert(format_name(format));
+    kinds_.insert(format_name(format) + (options_.fast_bfloat16 && format.kind == WeightKind::bfloat16 ? "-fast" : ""));
     return format;
   }
 
@@ -160,24 +176,32 @@ class Layout {
     const TensorInfo& tensor = checkpoint_.tensor(name);
     std::size_t padded = (tensor.rows() + kLanes - 1) / kLanes * kLanes;
     std::byte* out = take(padded * sizeof(float));
-    packings.push_back({&tensor, {WeightKind::float32}, false, 0, out});
+    packings.push_back({&tensor, nullptr, {WeightKind::float32}, false, 0, out});
     return reinterpret_cast<const float*>(out);
   }
 
   Linear linear(const std::string& path, bool quantize = true) {
     const TensorInfo& tensor = checkpoint_.tensor(path + ".weight");
+    const QuantizedMatrix* quantized = checkpoint_.find_quantized(tensor.name);
     Linear linear{};
-    linear.matrix.format = matrix_format(tensor, quantize);
-    if (options_.activations == ActivationMode::int8 && !kernels::is_dense(linear.matrix.format.kind)) {
-      linear.code_group = kernels::activation_group(linear.matrix.format.kind);
-      coded_ = true;
+    linear.matrix.format = matrix_format(tensor, quantized, quantize);
+    linear.form = kernels::ActivationForm::values;
+    // Rule 5 has one form in either mode.
+    const bool int8 = options_.activations == ActivationMode::int8;
+    if (int8 || linear.matrix.format.scheme == CodeScheme::w8a8) {
+      linear.form = kernels::coded_form(linear.matrix.format);
     }
+    if (options_.fast_bfloat16 && linear.matrix.format.kind == WeightKind::bfloat16) {
+      linear.form = kernels::ActivationForm::bfloat16;
+    }
+    if (int8 && !kernels::is_dense(linear.matrix.format.kind) && linear.form != kernels::ActivationForm::values)
+      coded_ = true;
     linear.matrix.rows = tensor.rows();
     linear.matrix.columns = tensor.columns();
     linear.matrix.panel_bytes = kernels::panel_bytes(linear.matrix.format, tensor.columns());
     std::byte* out = take(linear.matrix.panel_count() * linear.matrix.panel_bytes);
     linear.matrix.panels = out;
-    packings.push_back({&tensor, linear.matrix.format, true, linear.matrix.panel_bytes, out});
+    packings.push_back({&tensor, quantized, linear.matrix.format, true, linear.matrix.panel_bytes, out});
     bool biased = checkpoint_.find_tensor(path + ".bias") != nullptr;
     linear.matrix.bias = biased ? vector(path + ".bias") : nullptr;
     return linear;
@@ -206,13 +230,14 @@ class Packer {
       stored = std::max<std::size_t>(stored, kLanes * tensor.row_bytes());
       if (kernels::is_dense(packing.format.kind)) continue;
       codes = std::max<std::size_t>(codes, kLanes * tensor.columns());
-      groups = std::max<std::size_t>(groups, kLanes * (tensor.columns() / packing.format.group));
-      if (packing.format.scale_kind != kind_of(tensor.dtype)) converted = std::max(converted, codes * sizeof(float));
+      groups = std::max<std::size_t>(groups, kLanes * kernels::group_count(packing.format, tensor.columns()));
+      if (packing.quantized == nullptr && packing.format.scale_kind != kind_of(tensor.dtype))
+        converted = std::max(converted, codes * sizeof(float));
     }
     for (int i = 0; i < threads.size(); ++i) {
       workers_.push_back({AlignedBuffer<std::byte>(stored), AlignedBuffer<std::byte>(converted),
                           AlignedBuffer<std::uint8_t>(codes), AlignedBuffer<float>(groups),
-                          AlignedBuffer<float>(groups)});
+                          AlignedBuffer<float>(groups), AlignedBuffer<std::uint8_t>(groups)});
     }
   }
 
@@ -240,16 +265,25 @@ class Packer {
     AlignedBuffer<std::uint8_t> codes;
     AlignedBuffer<float> scales;
     AlignedBuffer<float> biases;
+    AlignedBuffer<std::uint8_t> zeros;
   };
 
   void pack_rows(const Packing& packing, std::int64_t row_begin, std::int64_t row_end, Worker& worker) {
     const TensorInfo& tensor = *packing.tensor;
-    std::span<std::byte> source = worker.stored.span().first((row_end - row_begin) * tensor.row_bytes());
-    checkpoint_.read(tensor, row_begin, row_end, source);
-    WeightKind from = kind_of(tensor.dtype);
     std::int64_t columns = tensor.columns();
     auto row_count = static_cast<int>(row_end - row_begin);
     std::byte* panel = packing.out + row_begin / kLanes * packing.panel_bytes;
+    const std::size_t source_bytes = row_count * tensor.row_bytes();
+    if (packing.quantized != nullptr) {
+      packing.quantized->read(row_begin, row_end,
+                              {worker.codes.data(), worker.scales.data(), worker.biases.data(), worker.zeros.data()});
+      pack_codes(packing.format, row_count, columns, worker, panel);
+      progress_.add(source_bytes);
+      return;
+    }
+    std::span<std::byte> source = worker.stored.span().first(source_bytes);
+    checkpoint_.read(tensor, row_begin, row_end, source);
+    WeightKind from = kind_of(tensor.dtype);
     if (!packing.panels) {
       convert(from, source.data(), row_count * columns, WeightKind::float32,
               packing.out + row_begin * columns * sizeof(float));
@@ -258,7 +292,7 @@ class Packer {
     } else {
       quantize_rows(packing.format, from, row_count, columns, worker, panel);
     }
-    progress_.add(source.size());
+    progress_.add(source_bytes);
   }
 
   void quantize_rows(const WeightFormat& format, WeightKind from, int row_count, std::int64_t columns, Worker& worker,
@@ -275,12 +309,17 @@ class Packer {
     std::size_t row_bytes = columns * dtype_size(dtype_of(kind));
     for (int row = 0; row < row_count; ++row) {
       kernels_.quantize_affine[static_cast<int>(kind)](
-          rows + row * row_bytes, columns, format.kind == WeightKind::affine4 ? 4 : 8, format.group,
-          worker.codes.data() + row * columns, worker.scales.data() + row * groups,
-          worker.biases.data() + row * groups);
+          rows + row * row_bytes, columns, bits_of(format.kind), format.group, worker.codes.data() + row * columns,
+          worker.scales.data() + row * groups, worker.biases.data() + row * groups);
     }
-    kernels::pack_affine_panel(format, {worker.codes.data(), worker.scales.data(), worker.biases.data()}, row_count,
-                               columns, panel);
+    pack_codes(format, row_count, columns, worker, panel);
+  }
+
+  static void pack_codes(const WeightFormat& format, int row_count, std::int64_t columns, const Worker& worker,
+                         std::byte* panel) {
+    kernels::pack_code_panel(format,
+                             {worker.codes.data(), worker.scales.data(), worker.biases.data(), worker.zeros.data()},
+                             row_count, columns, panel);
   }
 
   const Checkpoint& checkpoint_;

@@ -32,6 +32,8 @@ struct Quantization {
 
 struct WeightOptions {
   std::optional<kernels::WeightKind> dtype = {};  // a dense kind, before quantizing; absent: as in the file
+  // bfloat16 matrices meet activations that are rounded to bfloat16, in the CPU's own order of sums.
+  bool fast_bfloat16 = false;
   std::optional<Quantization> quantize = {};
   ActivationMode activations = ActivationMode::int8;
 };
@@ -39,17 +41,19 @@ struct WeightOptions {
 // y = W · x + bias. Does the sums of its weight kind; nobody above looks at the kind.
 struct Linear {
   kernels::PanelMatrix matrix;
-  int code_group;  // of the activation codes that it reads; 0: it reads the values
+  kernels::ActivationForm form;  // of the activations that it reads
 
   // See KernelTable::dot, dot_codes and decode_row. `x` has `tokens` rows.
   void dot(const kernels::KernelTable& kernels, std::int64_t panel_begin, std::int64_t panel_end, const InputRows& x,
            std::int64_t tokens, std::int64_t token_begin, std::int64_t token_end, float* out,
            std::int64_t out_stride) const {
     auto kind = static_cast<int>(matrix.format.kind);
-    if (code_group == 0) {
+    if (form == kernels::ActivationForm::bfloat16) {
+      kernels.dot_bfloat16(matrix, panel_begin, panel_end, x.rounded(tokens), token_begin, token_end, out, out_stride);
+    } else if (form == kernels::ActivationForm::values) {
       kernels.dot[kind](matrix, panel_begin, panel_end, x.values(tokens), token_begin, token_end, out, out_stride);
     } else {
-      kernels.dot_codes[kind](matrix, panel_begin, panel_end, x.codes(code_group, tokens), token_begin, token_end, out,
+      kernels.dot_codes[kind](matrix, panel_begin, panel_end, x.codes(form, tokens), token_begin, token_end, out,
                               out_stride);
     }
   }
@@ -57,14 +61,15 @@ struct Linear {
     kernels.decode_row[static_cast<int>(matrix.format.kind)](matrix, row, out);
   }
   int token_tile(const kernels::KernelTable& kernels) const {
-    return code_group == 0 ? kernels.token_tile : kernels.code_token_tile;
+    bool coded = form != kernels::ActivationForm::values && form != kernels::ActivationForm::bfloat16;
+    return coded ? kernels.code_token_tile : kernels.token_tile;
   }
 };
 
-// The codes that these projections read.
+// The forms of activations that these projections read.
 template <typename... Linears>
-CodeGroups codes_for(const Linears&... linears) {
-  return (CodeGroups() | ... | CodeGroups::of(linears.code_group));
+ActivationForms forms_for(const Linears&... linears) {
+  return (ActivationForms() | ... | ActivationForms::of(linears.form));
 }
 
 struct LayerWeights {

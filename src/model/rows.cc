@@ -1,6 +1,11 @@
 #include "model/rows.h"
 
+#include "core/bfloat16.h"
+
 namespace sparkx {
+
+using kernels::ActivationForm;
+using kernels::kStretchColumns;
 
 namespace {
 
@@ -10,63 +15,104 @@ std::int64_t round_up(std::int64_t n, std::int64_t step) {
   return (n + step - 1) / step * step;
 }
 
+constexpr ActivationForm kForms[] = {ActivationForm::groups_64, ActivationForm::groups_32, ActivationForm::token_codes};
+
+// How many numbers of each sort a token's codes come with.
+struct Counts {
+  Counts(ActivationForm form, std::int64_t padded_columns) {
+    const int group = kernels::form_group(form);
+    if (group == kWholeRow) {
+      scales = sums = 1;
+      return;
+    }
+    scales = padded_columns / group;
+    stretches = padded_columns / kStretchColumns;
+    // A group that is a stretch has its sums there.
+    sums = scaled_sums = group == kStretchColumns ? 0 : scales;
+  }
+  std::int64_t scales = 0, sums = 0, scaled_sums = 0, stretches = 0;
+};
+
 }  // namespace
 
 Rows::Rows(std::int64_t rows, std::int64_t columns)
     : stride(round_up(columns, kernels::kLanes)), values(rows * stride) {}
 
-InputRows::InputRows(std::int64_t rows, std::int64_t columns, CodeGroups groups)
+InputRows::InputRows(std::int64_t rows, std::int64_t columns, ActivationForms forms)
     : columns_(columns),
       code_stride_(round_up(columns, kCodePadding)),
-      stretch_stride_(code_stride_ / kernels::kStretchColumns),
-      rows_(rows, columns) {
-  for (int group : kGroups) {
-    if (!groups.has(group)) continue;
-    Codes& codes = codes_[index(group)];
-    codes.codes = AlignedBuffer<std::int8_t>(rows * code_stride_);
-    codes.scales = AlignedBuffer<float>(rows * group_stride(group));
-    if (group != kernels::kStretchColumns) codes.sums = AlignedBuffer<float>(rows * group_stride(group));
-    codes.stretch_sums = AlignedBuffer<float>(rows * stretch_stride_);
+      stretch_stride_(code_stride_ / kStretchColumns),
+      rows_(rows, columns),
+      rounded_(forms.has(ActivationForm::bfloat16) ? rows * code_stride_ : 0) {
+  for (ActivationForm form : kForms) {
+    if (!forms.has(form)) continue;
+    const Counts counts(form, code_stride_);
+    codes_[static_cast<int>(form)] = {
+        AlignedBuffer<std::int8_t>(rows * code_stride_), AlignedBuffer<float>(rows * counts.scales),
+        AlignedBuffer<float>(rows * counts.sums),        AlignedBuffer<float>(rows * counts.scaled_sums),
+        AlignedBuffer<float>(rows * counts.stretches),   AlignedBuffer<float>(rows * counts.stretches)};
   }
 }
 
-std::size_t InputRows::row_bytes(std::int64_t columns, CodeGroups groups) {
-  std::int64_t padded = round_up(columns, kCodePadding);
+std::size_t InputRows::row_bytes(std::int64_t columns, ActivationForms forms) {
+  const std::int64_t padded = round_up(columns, kCodePadding);
   std::size_t bytes = round_up(columns, kernels::kLanes) * sizeof(float);
-  for (int group : kGroups) {
-    if (!groups.has(group)) continue;
-    std::int64_t arrays = group == kernels::kStretchColumns ? 1 : 2;
-    bytes += padded + (arrays * padded / group + padded / kernels::kStretchColumns) * sizeof(float);
+  for (ActivationForm form : kForms) {
+    if (!forms.has(form)) continue;
+    const Counts counts(form, padded);
+    bytes += padded + (counts.scales + counts.sums + counts.scaled_sums + 2 * counts.stretches) * sizeof(float);
   }
+  if (forms.has(ActivationForm::bfloat16)) bytes += padded * sizeof(std::uint16_t);
   return bytes;
 }
 
-kernels::CodedActivations InputRows::codes(int group, std::int64_t tokens) const {
-  const Codes& codes = codes_[index(group)];
+kernels::CodedActivations InputRows::codes(ActivationForm form, std::int64_t tokens) const {
+  const Codes& codes = codes_[static_cast<int>(form)];
+  const int group = kernels::form_group(form);
   kernels::CodedActivations x{};
   x.group = group;
   x.codes = codes.codes.data();
   x.code_stride = code_stride_;
   x.scales = codes.scales.data();
   x.sums = codes.sums.empty() ? codes.stretch_sums.data() : codes.sums.data();
-  x.group_stride = group_stride(group);
+  x.scaled_sums = codes.scaled_sums.empty() ? codes.scaled_stretch_sums.data() : codes.scaled_sums.data();
+  x.group_stride = group == kWholeRow ? 1 : code_stride_ / group;
   x.stretch_sums = codes.stretch_sums.data();
+  x.scaled_stretch_sums = codes.scaled_stretch_sums.data();
   x.stretch_stride = stretch_stride_;
   x.tokens = tokens;
   return x;
 }
 
-void InputRows::code(const kernels::KernelTable& kernels, CodeGroups groups, std::int64_t token, std::int64_t begin,
+kernels::CodedRow InputRows::coded_row(ActivationForm form, std::int64_t token, std::int64_t begin) {
+  Codes& codes = codes_[static_cast<int>(form)];
+  const Counts counts(form, code_stride_);
+  const int group = kernels::form_group(form);
+  const std::int64_t first = group == kWholeRow ? 0 : begin / group;
+  const std::int64_t stretch = token * counts.stretches + begin / kStretchColumns;
+  return {codes.codes.data() + token * code_stride_ + begin,
+          codes.scales.data() + token * counts.scales + first,
+          codes.sums.data() + token * counts.sums + first,
+          codes.scaled_sums.data() + token * counts.scaled_sums + first,
+          codes.stretch_sums.data() + stretch,
+          codes.scaled_stretch_sums.data() + stretch};
+}
+
+void InputRows::code(const kernels::KernelTable& kernels, ActivationForms forms, std::int64_t token, std::int64_t begin,
                      std::int64_t end) {
-  for (int group : kGroups) {
-    if (!groups.has(group)) continue;
-    Codes& codes = codes_[index(group)];
-    float* stretch_sums = codes.stretch_sums.data() + token * stretch_stride_ + begin / kernels::kStretchColumns;
-    std::int64_t first = token * group_stride(group) + begin / group;
-    kernels.code_activations(row(token) + begin, end - begin, group, codes.codes.data() + token * code_stride_ + begin,
-                             codes.scales.data() + first, codes.sums.empty() ? stretch_sums : codes.sums.data() + first,
-                             stretch_sums);
+  for (ActivationForm form : {ActivationForm::groups_64, ActivationForm::groups_32}) {
+    if (!forms.has(form)) continue;
+    kernels.code_activations(row(token) + begin, end - begin, kernels::form_group(form), coded_row(form, token, begin));
   }
+  if (!forms.has(ActivationForm::bfloat16)) return;
+  const float* values = row(token);
+  std::uint16_t* rounded = rounded_.data() + token * code_stride_;
+  for (std::int64_t k = begin; k < end; ++k) rounded[k] = float_to_bfloat16(values[k]);
+}
+
+void InputRows::code_token(const kernels::KernelTable& kernels, ActivationForms forms, std::int64_t token) {
+  if (!forms.has(ActivationForm::token_codes)) return;
+  kernels.code_token(row(token), columns_, coded_row(ActivationForm::token_codes, token, 0));
 }
 
 }  // namespace sparkx

@@ -21,22 +21,20 @@ struct Rows {
   AlignedBuffer<float> values;
 };
 
-// Which codes of activations are wanted (docs/numerics.md, rule 2): none, in groups of 64 columns, of 32, or both.
-class CodeGroups {
+// Which forms of activations are wanted beside the values.
+class ActivationForms {
  public:
-  constexpr CodeGroups() = default;
-  // 0: none.
-  static constexpr CodeGroups of(int group) {
-    CodeGroups groups;
-    groups.bits_ = group == 64 ? 1 : group == 32 ? 2 : 0;
-    return groups;
+  constexpr ActivationForms() = default;
+  static constexpr ActivationForms of(kernels::ActivationForm form) {
+    ActivationForms forms;
+    if (form != kernels::ActivationForm::values) forms.bits_ = 1u << static_cast<int>(form);
+    return forms;
   }
-  constexpr CodeGroups operator|(CodeGroups other) const {
-    CodeGroups groups;
-    groups.bits_ = bits_ | other.bits_;
-    return groups;
+  constexpr ActivationForms operator|(ActivationForms other) const {
+    other.bits_ |= bits_;
+    return other;
   }
-  constexpr bool has(int group) const { return (bits_ & of(group).bits_) != 0; }
+  constexpr bool has(kernels::ActivationForm form) const { return (bits_ >> static_cast<int>(form) & 1) != 0; }
   constexpr bool empty() const { return bits_ == 0; }
 
  private:
@@ -45,41 +43,48 @@ class CodeGroups {
 
 class InputRows {
  public:
-  // With room for the codes of `groups`.
-  InputRows(std::int64_t rows, std::int64_t columns, CodeGroups groups);
+  // With room for `forms`.
+  InputRows(std::int64_t rows, std::int64_t columns, ActivationForms forms);
 
   float* row(std::int64_t token) { return rows_.row(token); }
   std::int64_t stride() const { return rows_.stride; }
   kernels::Activations values(std::int64_t tokens) const { return {rows_.values.data(), rows_.stride, tokens}; }
-  kernels::CodedActivations codes(int group, std::int64_t tokens) const;
+  kernels::Bfloat16Activations rounded(std::int64_t tokens) const { return {rounded_.data(), code_stride_, tokens}; }
+  kernels::CodedActivations codes(kernels::ActivationForm form, std::int64_t tokens) const;
 
-  // Makes those of the codes that `groups` names, for columns [begin, end) of a row; begin is a multiple of 64.
-  void code(const kernels::KernelTable& kernels, CodeGroups groups, std::int64_t token, std::int64_t begin,
+  // Makes those of `forms` that need no more than some columns, for columns [begin, end) of a row; begin is a multiple
+  // of 64.
+  void code(const kernels::KernelTable& kernels, ActivationForms forms, std::int64_t token, std::int64_t begin,
             std::int64_t end);
-  // The whole row.
-  void code(const kernels::KernelTable& kernels, CodeGroups groups, std::int64_t token) {
-    code(kernels, groups, token, 0, columns_);
+  // Makes those that need the whole row.
+  void code_token(const kernels::KernelTable& kernels, ActivationForms forms, std::int64_t token);
+  // Makes all of them.
+  void code(const kernels::KernelTable& kernels, ActivationForms forms, std::int64_t token) {
+    code(kernels, forms, token, 0, columns_);
+    code_token(kernels, forms, token);
   }
 
   // What one row of such a matrix takes.
-  static std::size_t row_bytes(std::int64_t columns, CodeGroups groups);
+  static std::size_t row_bytes(std::int64_t columns, ActivationForms forms);
 
  private:
-  static constexpr std::array kGroups = {64, 32};
+  // See CodedActivations; empty is what a form does not have.
   struct Codes {
-    AlignedBuffer<std::int8_t> codes;   // [row][code_stride_]
-    AlignedBuffer<float> scales;        // [row][group_stride]
-    AlignedBuffer<float> sums;          // likewise; none with groups of 32, of which stretch_sums are the sums
-    AlignedBuffer<float> stretch_sums;  // [row][stretch_stride_]
+    AlignedBuffer<std::int8_t> codes;
+    AlignedBuffer<float> scales;
+    AlignedBuffer<float> sums;
+    AlignedBuffer<float> scaled_sums;
+    AlignedBuffer<float> stretch_sums;
+    AlignedBuffer<float> scaled_stretch_sums;
   };
-  std::int64_t group_stride(int group) const { return code_stride_ / group; }
-  static std::size_t index(int group) { return group == kGroups[0] ? 0 : 1; }
+  kernels::CodedRow coded_row(kernels::ActivationForm form, std::int64_t token, std::int64_t begin);
 
   std::int64_t columns_;
   std::int64_t code_stride_;
   std::int64_t stretch_stride_;
   Rows rows_;
-  std::array<Codes, kGroups.size()> codes_;
+  std::array<Codes, kernels::kActivationForms> codes_;
+  AlignedBuffer<std::uint16_t> rounded_;  // [row][code_stride_], of ActivationForm::bfloat16
 };
 
 }  // namespace sparkx

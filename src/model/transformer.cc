@@ -23,16 +23,16 @@ std::int64_t divide_up(std::int64_t n, std::int64_t by) {
 
 static_assert(kTilePanels * kLanes % 64 == 0);  // a tile of linear_gelu_mul has whole groups of activation codes
 
-// The codes that the projections of any layer read.
-struct InputCodes {
-  explicit InputCodes(const PackedWeights& weights) : normed(codes_for(weights.lm_head)) {
+// The forms of activations that the projections of any layer read.
+struct InputForms {
+  explicit InputForms(const PackedWeights& weights) : normed(forms_for(weights.lm_head)) {
     for (const LayerWeights& layer : weights.layers) {
-      normed = normed | codes_for(layer.q_k_v_proj, layer.g_proj, layer.gate_proj, layer.up_proj);
-      heads = heads | codes_for(layer.out_proj);
-      hidden = hidden | codes_for(layer.down_proj);
+      normed = normed | forms_for(layer.q_k_v_proj, layer.g_proj, layer.gate_proj, layer.up_proj);
+      heads = heads | forms_for(layer.out_proj);
+      hidden = hidden | forms_for(layer.down_proj);
     }
   }
-  CodeGroups normed, heads, hidden;
+  ActivationForms normed, heads, hidden;
 };
 
 AttentionShape attention_shape(const ModelConfig& config) {
@@ -50,11 +50,11 @@ Transformer::Transformer(const ModelConfig& config, const PackedWeights& weights
       threads_(threads),
       attention_(attention_shape(config), kPassTokens, kernels, threads),
       x_(kPassTokens, config.hidden_size),
-      normed_(kPassTokens, config.hidden_size, InputCodes(weights).normed),
+      normed_(kPassTokens, config.hidden_size, InputForms(weights).normed),
       qkv_(kPassTokens, config.q_k_v_rows()),
       gates_(kPassTokens, config.num_attention_heads),
-      heads_(kPassTokens, config.attention_width(), InputCodes(weights).heads),
-      hidden_(kPassTokens, config.intermediate_size, InputCodes(weights).hidden),
+      heads_(kPassTokens, config.attention_width(), InputForms(weights).heads),
+      hidden_(kPassTokens, config.intermediate_size, InputForms(weights).hidden),
       queries_(kPassTokens * config.num_attention_heads, config.head_dim) {
   int layers_of_type[kLayerTypes] = {};
   for (LayerType type : config.layer_types) {
@@ -73,10 +73,10 @@ Transformer::Transformer(const ModelConfig& config, const PackedWeights& weights
 }
 
 std::size_t Transformer::buffer_bytes(const ModelConfig& config, const PackedWeights& weights, int threads) {
-  InputCodes codes(weights);
-  std::size_t input_bytes = InputRows::row_bytes(config.hidden_size, codes.normed) +
-                            InputRows::row_bytes(config.attention_width(), codes.heads) +
-                            InputRows::row_bytes(config.intermediate_size, codes.hidden);
+  InputForms forms(weights);
+  std::size_t input_bytes = InputRows::row_bytes(config.hidden_size, forms.normed) +
+                            InputRows::row_bytes(config.attention_width(), forms.heads) +
+                            InputRows::row_bytes(config.intermediate_size, forms.hidden);
   std::int64_t floats = round_up(config.hidden_size, kLanes) + round_up(config.q_k_v_rows(), kLanes) +
                         round_up(config.num_attention_heads, kLanes) +
                         config.num_attention_heads * round_up(config.head_dim, kLanes);
@@ -92,13 +92,13 @@ bool Transformer::forward(std::span<const Chunk> chunks, KvCache& cache, const s
   for (std::size_t i = 0; i < weights_.layers.size(); ++i) {
     if (cancel != nullptr && cancel->load(std::memory_order_relaxed)) return false;
     const LayerWeights& layer = weights_.layers[i];
-    rms_norm(x_, layer.input_layernorm, codes_for(layer.q_k_v_proj, layer.g_proj), normed_);
+    rms_norm(x_, layer.input_layernorm, forms_for(layer.q_k_v_proj, layer.g_proj), normed_);
     linear_both(normed_, layer.g_proj, gates_, layer.q_k_v_proj, qkv_);
     rotate_and_store(qkv_, places_[i], cache);
-    gated_attention(places_[i], cache, codes_for(layer.out_proj), heads_);
+    gated_attention(places_[i], cache, forms_for(layer.out_proj), heads_);
     linear_add(heads_, layer.out_proj, x_);
-    rms_norm(x_, layer.post_attention_layernorm, codes_for(layer.gate_proj, layer.up_proj), normed_);
-    linear_gelu_mul(normed_, layer.gate_proj, layer.up_proj, codes_for(layer.down_proj), hidden_);
+    rms_norm(x_, layer.post_attention_layernorm, forms_for(layer.gate_proj, layer.up_proj), normed_);
+    linear_gelu_mul(normed_, layer.gate_proj, layer.up_proj, forms_for(layer.down_proj), hidden_);
     linear_add(hidden_, layer.down_proj, x_);
   }
   write_logits(x_, normed_);
@@ -142,11 +142,11 @@ void Transformer::embed(Rows& x) {
   });
 }
 
-void Transformer::rms_norm(const Rows& x, const float* weight, CodeGroups codes, InputRows& out) {
+void Transformer::rms_norm(const Rows& x, const float* weight, ActivationForms forms, InputRows& out) {
   threads_.parallel_for(tokens_, kTokenGrain, [&](std::int64_t begin, std::int64_t end, int) {
     for (std::int64_t t = begin; t < end; ++t) {
       kernels_.rms_norm(x.row(t), weight, config_.hidden_size, static_cast<float>(config_.rms_norm_eps), out.row(t));
-      out.code(kernels_, codes, t);
+      out.code(kernels_, forms, t);
     }
   });
 }
@@ -200,8 +200,8 @@ void Transformer::linear_add(const InputRows& in, const Linear& projection, Rows
 }
 
 // out = gelu(gate_proj · in) · (up_proj · in), tile by tile, and its codes while they are in the cache.
-void Transformer::linear_gelu_mul(const InputRows& in, const Linear& gate_proj, const Linear& up_proj, CodeGroups codes,
-                                  InputRows& out) {
+void Transformer::linear_gelu_mul(const InputRows& in, const Linear& gate_proj, const Linear& up_proj,
+                                  ActivationForms forms, InputRows& out) {
   const std::int64_t columns = gate_proj.matrix.rows;
   const int token_tile = gate_proj.token_tile(kernels_);
   for_each_tile(gate_proj.matrix.panel_count(), tokens_, token_tile, [&](const Tile& tile, int worker) {
@@ -216,8 +216,12 @@ void Transformer::linear_gelu_mul(const InputRows& in, const Linear& gate_proj, 
     std::int64_t end = tile.panel_end * kLanes;
     for (std::int64_t t = tile.token_begin; t < tile.token_end; ++t, gate += rows.stride, up += rows.stride) {
       kernels_.gelu_mul(gate, up, end - begin, out.row(t) + begin);
-      out.code(kernels_, codes, t, begin, std::min(end, columns));
+      out.code(kernels_, forms, t, begin, std::min(end, columns));
     }
+  });
+  if (!forms.has(kernels::ActivationForm::token_codes)) return;
+  threads_.parallel_for(tokens_, kTokenGrain, [&](std::int64_t begin, std::int64_t end, int) {
+    for (std::int64_t t = begin; t < end; ++t) out.code_token(kernels_, forms, t);
   });
 }
 
@@ -259,13 +263,13 @@ void Transformer::rotate_and_store(const Rows& qkv, LayerPlace place, KvCache& c
   });
 }
 
-void Transformer::gated_attention(LayerPlace place, const KvCache& cache, CodeGroups codes, InputRows& out) {
+void Transformer::gated_attention(LayerPlace place, const KvCache& cache, ActivationForms forms, InputRows& out) {
   AttentionBuffers buffers{queries_.row(0), queries_.stride, kPassTokens, gates_.row(0),
                            gates_.stride,   out.row(0),      out.stride()};
   attention_.run(state(place.type).plan, cache, place.index, buffers);
-  if (codes.empty()) return;
+  if (forms.empty()) return;
   threads_.parallel_for(tokens_, kTokenGrain, [&](std::int64_t begin, std::int64_t end, int) {
-    for (std::int64_t t = begin; t < end; ++t) out.code(kernels_, codes, t);
+    for (std::int64_t t = begin; t < end; ++t) out.code(kernels_, forms, t);
   });
 }
 
@@ -277,7 +281,7 @@ void Transformer::write_logits(const Rows& x, InputRows& normed) {
     for (std::int64_t i = begin; i < end; ++i) {
       kernels_.rms_norm(x.row(wanted_[i].token), weights_.norm, config_.hidden_size,
                         static_cast<float>(config_.rms_norm_eps), normed.row(i));
-      normed.code(kernels_, codes_for(weights_.lm_head), i);
+      normed.code(kernels_, forms_for(weights_.lm_head), i);
     }
   });
   const Linear& lm_head = weights_.lm_head;

@@ -76,13 +76,13 @@ class Transformer {
 
   void plan_pass(std::span<const Chunk> chunks);
   void embed(Rows& x);
-  void rms_norm(const Rows& x, const float* weight, CodeGroups codes, InputRows& out);
+  void rms_norm(const Rows& x, const float* weight, ActivationForms forms, InputRows& out);
   void linear_both(const InputRows& in, const Linear& first, Rows& first_out, const Linear& second, Rows& second_out);
   void linear_add(const InputRows& in, const Linear& projection, Rows& x);
-  void linear_gelu_mul(const InputRows& in, const Linear& gate_proj, const Linear& up_proj, CodeGroups codes,
+  void linear_gelu_mul(const InputRows& in, const Linear& gate_proj, const Linear& up_proj, ActivationForms forms,
                        InputRows& out);
   void rotate_and_store(const Rows& qkv, LayerPlace place, KvCache& cache);
-  void gated_attention(LayerPlace place, const KvCache& cache, CodeGroups codes, InputRows& out);
+  void gated_attention(LayerPlace place, const KvCache& cache, ActivationForms forms, InputRows& out);
   void write_logits(const Rows& x, InputRows& normed);
   TypeState& state(LayerType type) { return *types_[static_cast<int>(type)]; }
 

@@ -283,8 +283,8 @@ TEST_P(Attention, CodesAndScalesAreStoredInTheirPlacesOnly) {
       const auto key = numbers.rows(1, head_dim), value = numbers.rows(1, head_dim);
       table().store_key[static_cast<int>(KvKind::int8)](keys.data(), slot, key.data(), head_dim);
       table().store_value[static_cast<int>(KvKind::int8)](values.data(), slot, value.data(), head_dim);
-      const sparkx::testing::CodedRows key_codes(reference(), key.span(), head_dim, 64);
-      const sparkx::testing::CodedRows value_codes(reference(), value.span(), head_dim, 64);
+      const sparkx::testing::CodedRows key_codes(reference(), key.span(), head_dim, ActivationForm::groups_64);
+      const sparkx::testing::CodedRows value_codes(reference(), value.span(), head_dim, ActivationForm::groups_64);
       std::byte* panel = expected_keys.data() + slot / 16 * panel_bytes;
       for (int c = 0; c < key_channels; ++c) {
         panel[(c / 64 + 1) * 64 + (c / 4 * 16 + slot % 16) * 4 + c % 4] =

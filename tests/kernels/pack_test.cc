@@ -88,51 +88,70 @@ TEST(Pack, SameKindKeepsEveryBitPattern) {
   }
 }
 
-// The drawing of kernels/affine.inc.h, byte by byte.
-TEST(Pack, AffinePanels) {
+// The drawing of kernels/code_layout.inc.h, byte by byte.
+TEST(Pack, PanelsOfCodes) {
   Numbers numbers(32);
-  for (const WeightKind kind : {WeightKind::affine4, WeightKind::affine8}) {
-    for (const WeightKind scale_kind : kKinds) {
-      for (const int group : {32, 64, 128}) {
-        for (const std::int64_t columns : {1, 32, 45, 64, 256, 300}) {
-          const int rows = numbers.integer(1, 16);
-          const std::int64_t groups = (columns + group - 1) / group;
-          std::vector<std::uint8_t> codes(rows * columns);
-          for (std::uint8_t& code : codes) {
-            code = static_cast<std::uint8_t>(numbers.integer(0, kind == WeightKind::affine4 ? 15 : 255));
-          }
-          const auto scales = numbers.fill(rows * groups), biases = numbers.fill(rows * groups);
-          const WeightFormat format{kind, group, scale_kind};
-          std::vector<std::byte> panel(panel_bytes(format, columns) + 1, std::byte{0x77});
-          pack_affine_panel(format, {codes.data(), scales.data(), biases.data()}, rows, columns, panel.data());
-          EXPECT_EQ(panel.back(), std::byte{0x77}) << "written behind the panel";
+  for (const WeightKind kind : {WeightKind::codes4, WeightKind::codes8}) {
+    for (const CodeScheme scheme : {CodeScheme::affine, CodeScheme::zero_point, CodeScheme::offset}) {
+      for (const WeightKind scale_kind : kKinds) {
+        for (const int group : {32, 64, 128, kWholeRow}) {
+          for (const std::int64_t columns : {1, 32, 45, 64, 256, 300}) {
+            const int rows = numbers.integer(1, 16);
+            const WeightFormat format{kind, group, scale_kind, scheme, 8};
+            const std::int64_t groups = group_count(format, columns);
+            const std::int64_t group_columns = group == kWholeRow ? columns : group;
+            ASSERT_EQ(groups, (columns + group_columns - 1) / group_columns);
+            std::vector<std::uint8_t> codes(rows * columns), zeros(rows * groups);
+            for (auto* bytes : {&codes, &zeros}) {
+              for (std::uint8_t& code : *bytes) {
+                code = static_cast<std::uint8_t>(numbers.integer(0, kind == WeightKind::codes4 ? 15 : 255));
+              }
+            }
+            const auto scales = numbers.fill(rows * groups), biases = numbers.fill(rows * groups);
+            std::vector<std::byte> panel(panel_bytes(format, columns) + 1, std::byte{0x77});
+            pack_code_panel(format, {codes.data(), scales.data(), biases.data(), zeros.data()}, rows, columns,
+                            panel.data());
+            EXPECT_EQ(panel.back(), std::byte{0x77}) << "written behind the panel";
 
-          std::size_t at = 0;
-          for (std::int64_t g = 0; g < groups; ++g) {
-            for (const auto* values : {&scales, &biases}) {
+            std::size_t at = 0;
+            const auto expect_zeros_up_to = [&](std::size_t end) {
+              for (; at < end; ++at) ASSERT_EQ(panel[at], std::byte{0});
+            };
+            const auto expect_numbers = [&](const AlignedBuffer<float>& values, std::int64_t g) {
               for (int lane = 0; lane < 16; ++lane, at += element_bytes(scale_kind)) {
                 std::uint32_t found = 0;
                 std::memcpy(&found, panel.data() + at, element_bytes(scale_kind));
-                ASSERT_EQ(found, lane < rows ? encode(scale_kind, (*values)[lane * groups + g]) : 0);
+                ASSERT_EQ(found, lane < rows ? encode(scale_kind, values[lane * groups + g]) : 0);
               }
-            }
-            const std::int64_t end = std::min<std::int64_t>(columns, (g + 1) * group);
-            const std::int64_t padded = g * group + (end - g * group + 31) / 32 * 32;
-            const auto code = [&](int lane, std::int64_t k) {
-              return lane < rows && k < end ? codes[lane * columns + k] : 0;
             };
-            const std::int64_t step = kind == WeightKind::affine4 ? 8 : 4;
-            for (std::int64_t k = g * group; k < padded; k += step) {
-              for (int lane = 0; lane < 16; ++lane) {
-                for (int j = 0; j < 4; ++j, ++at) {
-                  const int high = kind == WeightKind::affine4 ? code(lane, k + 4 + j) << 4 : 0;
-                  ASSERT_EQ(static_cast<int>(panel[at]), code(lane, k + j) | high)
-                      << "row " << lane << " of " << rows << ", column " << k + j << " of " << columns;
+            for (std::int64_t g = 0; g < groups; ++g) {
+              expect_numbers(scales, g);
+              if (scheme == CodeScheme::affine) expect_numbers(biases, g);
+              if (scheme == CodeScheme::zero_point) {
+                for (int lane = 0; lane < 16; ++lane, ++at) {
+                  ASSERT_EQ(static_cast<int>(panel[at]), lane < rows ? zeros[lane * groups + g] : 0);
+                }
+              }
+              if (group == kWholeRow) expect_zeros_up_to((at + 63) / 64 * 64);
+              const std::int64_t end = std::min<std::int64_t>(columns, (g + 1) * group_columns);
+              const std::int64_t padded = g * group_columns + (end - g * group_columns + 31) / 32 * 32;
+              const auto code = [&](int lane, std::int64_t k) {
+                return lane < rows && k < end ? codes[lane * columns + k] : 0;
+              };
+              const std::int64_t step = kind == WeightKind::codes4 ? 8 : 4;
+              for (std::int64_t k = g * group_columns; k < padded; k += step) {
+                for (int lane = 0; lane < 16; ++lane) {
+                  for (int j = 0; j < 4; ++j, ++at) {
+                    const int high = kind == WeightKind::codes4 ? code(lane, k + 4 + j) << 4 : 0;
+                    ASSERT_EQ(static_cast<int>(panel[at]), code(lane, k + j) | high)
+                        << "row " << lane << " of " << rows << ", column " << k + j << " of " << columns;
+                  }
                 }
               }
             }
+            ASSERT_LE(panel_bytes(format, columns) - at, 63u);
+            expect_zeros_up_to(panel_bytes(format, columns));
           }
-          ASSERT_EQ(at, panel_bytes(format, columns));
         }
       }
     }

@@ -109,7 +109,8 @@ TEST_P(Vectors, Rule2Codes) {
   for (const json::Value& item : document().find("codes")->as_array()) {
     const auto x = floats(item, "x");
     const auto columns = static_cast<std::int64_t>(x.size());
-    const CodedRows found(table(), padded(x, columns).span(), columns, number(item, "group"));
+    const CodedRows found(table(), padded(x, columns).span(), columns,
+                          number(item, "group") == 64 ? ActivationForm::groups_64 : ActivationForm::groups_32);
     const auto expected = patterns(*item.find("codes"), 2);
     for (std::int64_t k = 0; k < columns; ++k) {
       ASSERT_EQ(static_cast<std::uint8_t>(found->codes[k]), expected[k]) << "case " << index << ", column " << k;
@@ -128,35 +129,90 @@ TEST_P(Vectors, Rule2Codes) {
 }
 
 // Rules 3 and 4: the same matrices and activations, multiplied as integers, decoded, and multiplied as floats.
-TEST_P(Vectors, Rules3And4Affine) {
-  const std::map<std::string, WeightKind> kinds = {
-      {"float32", WeightKind::float32}, {"bfloat16", WeightKind::bfloat16}, {"float16", WeightKind::float16}};
-  int index = 0;
-  for (const json::Value& item : document().find("affine")->as_array()) {
+class CodedVectors : public Vectors {
+ protected:
+  void check(const json::Value& item, CodeScheme scheme, const std::string& what) {
     const int rows = number(item, "rows"), columns = number(item, "columns"), tokens = number(item, "tokens");
-    const WeightFormat format{number(item, "bits") == 4 ? WeightKind::affine4 : WeightKind::affine8,
-                              number(item, "group"), kinds.at(item.find("scale_kind")->as_string())};
-    std::vector<std::uint8_t> codes;
-    for (const std::uint64_t code : patterns(*item.find("codes"), 2)) codes.push_back(static_cast<std::uint8_t>(code));
-    const bool biased = !item.find("bias")->is_null();
-    const PackedMatrix w(format, rows, columns, codes, floats(item, "scales"), floats(item, "biases"),
-                         biased ? floats(item, "bias") : std::vector<float>());
+    WeightFormat format{number(item, "bits") == 4 ? WeightKind::codes4 : WeightKind::codes8, number(item, "group"),
+                        dense_kind(item), scheme};
+    if (scheme == CodeScheme::offset) format.zero = number(item, "zero");
+    const auto codes = bytes(item, "codes");
+    const auto zeros = scheme == CodeScheme::zero_point ? bytes(item, "zeros") : std::vector<std::uint8_t>();
+    const auto scales = floats(item, "scales"), biases = floats(item, "biases");
+    const PackedMatrix w(format, rows, columns, {codes.data(), scales.data(), biases.data(), zeros.data()},
+                         bias_of(item));
     const auto x = padded(floats(item, "x"), columns);
-    const auto used = [&](const std::vector<float>& out) {
-      std::vector<float> found;
-      for (int t = 0; t < tokens; ++t) found.insert(found.end(), out.begin() + t * 16, out.begin() + t * 16 + rows);
-      return found;
-    };
     const int kind = static_cast<int>(format.kind);
     std::vector<float> out(tokens * 16);
-    table().dot_codes[kind](*w, 0, 1, *CodedRows(table(), x.span(), columns, activation_group(format.kind)), 0, tokens,
-                            out.data(), 16);
-    EXPECT_EQ(difference(floats(item, "y"), used(out)), "") << "rule 3, case " << index;
+    table().dot_codes[kind](*w, 0, 1, *CodedRows(table(), x.span(), columns, coded_form(format)), 0, tokens, out.data(),
+                            16);
+    EXPECT_EQ(difference(floats(item, "y"), first_lanes(out, rows)), "") << "rule 3, " << what;
     table().dot[kind](*w, 0, 1, {x.data(), round_up16(columns), tokens}, 0, tokens, out.data(), 16);
-    EXPECT_EQ(difference(floats(item, "y_float32"), used(out)), "") << "rule 4 and 1, case " << index;
+    EXPECT_EQ(difference(floats(item, "y_float32"), first_lanes(out, rows)), "") << "rules 4 and 1, " << what;
     std::vector<float> decoded(rows * columns);
     for (int row = 0; row < rows; ++row) table().decode_row[kind](*w, row, decoded.data() + row * columns);
-    EXPECT_EQ(difference(floats(item, "decoded"), decoded), "") << "rule 4, case " << index;
+    EXPECT_EQ(difference(floats(item, "decoded"), decoded), "") << "rule 4, " << what;
+  }
+
+  static WeightKind dense_kind(const json::Value& item) {
+    const std::string& name = item.find("scale_kind")->as_string();
+    return name == "float32" ? WeightKind::float32 : name == "bfloat16" ? WeightKind::bfloat16 : WeightKind::float16;
+  }
+  static std::vector<std::uint8_t> bytes(const json::Value& item, std::string_view key) {
+    std::vector<std::uint8_t> result;
+    for (const std::uint64_t byte : patterns(*item.find(key), 2)) result.push_back(static_cast<std::uint8_t>(byte));
+    return result;
+  }
+  static std::vector<float> bias_of(const json::Value& item) {
+    return item.find("bias")->is_null() ? std::vector<float>() : floats(item, "bias");
+  }
+  // Of a panel's output the rows that there are.
+  static std::vector<float> first_lanes(const std::vector<float>& out, int rows) {
+    std::vector<float> found;
+    for (std::size_t t = 0; t < out.size(); t += 16) found.insert(found.end(), &out[t], &out[t] + rows);
+    return found;
+  }
+};
+INSTANTIATE_FOR_EACH_TABLE(CodedVectors);
+
+TEST_P(CodedVectors, Rules3And4Affine) {
+  int index = 0;
+  for (const json::Value& item : document().find("affine")->as_array()) {
+    check(item, CodeScheme::affine, "case " + std::to_string(index++));
+  }
+}
+
+TEST_P(CodedVectors, Rules3And4ZeroPointsAndWholeRows) {
+  const std::map<std::string, CodeScheme> schemes = {
+      {"affine", CodeScheme::affine}, {"zero_point", CodeScheme::zero_point}, {"offset", CodeScheme::offset}};
+  int index = 0;
+  for (const json::Value& item : document().find("zero_point")->as_array()) {
+    const std::string& scheme = item.find("scheme")->as_string();
+    check(item, schemes.at(scheme), scheme + ", case " + std::to_string(index++));
+  }
+}
+
+TEST_P(CodedVectors, Rule5W8A8) {
+  int index = 0;
+  for (const json::Value& item : document().find("w8a8")->as_array()) {
+    const int rows = number(item, "rows"), columns = number(item, "columns"), tokens = number(item, "tokens");
+    const WeightFormat format{WeightKind::codes8, kWholeRow, dense_kind(item), CodeScheme::w8a8, 128};
+    const auto codes = bytes(item, "codes");
+    const auto scales = floats(item, "scales");
+    const PackedMatrix w(format, rows, columns, {codes.data(), scales.data()}, bias_of(item));
+    const auto values = padded(floats(item, "x"), columns);
+    const CodedRows x(table(), values.span(), columns, ActivationForm::token_codes);
+    const auto expected_codes = bytes(item, "x_codes");
+    for (int t = 0; t < tokens; ++t) {
+      for (int k = 0; k < columns; ++k) {
+        ASSERT_EQ(static_cast<std::uint8_t>(x->codes[t * x->code_stride + k]), expected_codes[t * columns + k])
+            << "case " << index << ", token " << t << ", column " << k;
+      }
+    }
+    EXPECT_EQ(difference(floats(item, "x_scales"), std::span(x->scales, tokens)), "") << "case " << index;
+    std::vector<float> out(tokens * 16);
+    table().dot_codes[static_cast<int>(format.kind)](*w, 0, 1, *x, 0, tokens, out.data(), 16);
+    EXPECT_EQ(difference(floats(item, "y"), first_lanes(out, rows)), "") << "case " << index;
     ++index;
   }
 }

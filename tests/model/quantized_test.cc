@@ -159,15 +159,15 @@ TEST(Quantized, ModulesThatStayAsTheyAre) {
       const LayerWeights& layer = plan.layers[0];
       for (const Linear* linear :
            {&layer.q_k_v_proj, &layer.out_proj, &layer.gate_proj, &layer.up_proj, &layer.down_proj}) {
-        EXPECT_EQ(linear->matrix.format, (kernels::WeightFormat{WeightKind::affine4, 32, WeightKind::float32}));
-        EXPECT_EQ(linear->code_group, 64);
+        EXPECT_EQ(linear->matrix.format, (kernels::WeightFormat{WeightKind::codes4, 32, WeightKind::float32}));
+        EXPECT_EQ(linear->form, kernels::ActivationForm::groups_64);
       }
       EXPECT_EQ(layer.g_proj.matrix.format.kind, WeightKind::float32);
-      EXPECT_EQ(layer.g_proj.code_group, 0);
-      EXPECT_EQ(plan.lm_head.matrix.format.kind, head ? WeightKind::affine4 : WeightKind::float32);
+      EXPECT_EQ(layer.g_proj.form, kernels::ActivationForm::values);
+      EXPECT_EQ(plan.lm_head.matrix.format.kind, head ? WeightKind::codes4 : WeightKind::float32);
       EXPECT_EQ(plan.embedding.has_value(), !tied);
       if (!tied) {
-        EXPECT_EQ(plan.embedding->matrix.format.kind, WeightKind::affine4);
+        EXPECT_EQ(plan.embedding->matrix.format.kind, WeightKind::codes4);
       }
     }
   }

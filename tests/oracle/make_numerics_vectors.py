@@ -283,6 +283,65 @@ def affine_decoded(c, s, b, group):
     return [fma(s[k // group], f32(code), b[k // group]) for k, code in enumerate(c)]
 
 
+def runs(c, group, x_group):
+    """(block, first column, end) of every run: it ends where a group of either does, and where a block does."""
+    for block in range(0, len(c), 1024):
+        k, block_end = block, min(block + 1024, len(c))
+        while k < block_end:
+            end = min(block_end, (k // x_group + 1) * x_group, (k // group + 1) * group)
+            yield block, k, end
+            k = end
+
+
+def added(blocks):
+    total = None
+    for acc in blocks.values():
+        total = acc if total is None else total + acc
+    return total
+
+
+def zero_point_dot(c, s, z, group, x, x_group, bias):
+    """Rule 3: one row of codes c with a scale and a zero for each group, one token."""
+    q, s_a = code_activations(x, x_group)
+    blocks = {}
+    for block, k, end in runs(c, group, x_group):
+        d, q_sum = sum(q[i] * c[i] for i in range(k, end)), sum(q[k:end])
+        i = d - z[k // group] * q_sum
+        blocks[block] = fma(s[k // group], s_a[k // x_group] * f32(i), blocks.get(block, f32(0)))
+    return added(blocks) + (f32(0) if bias is None else bias)
+
+
+def row_scale_dot(c, s, z, b, x, x_group, bias):
+    """Rule 3 with one scale a row: a zero z, or a bias b."""
+    q, s_a = code_activations(x, x_group)
+    blocks, s_blocks = {}, {}
+    for block, k, end in runs(c, len(c), x_group):
+        d, q_sum = sum(q[i] * c[i] for i in range(k, end)), sum(q[k:end])
+        i = d if b is not None else d - z * q_sum
+        blocks[block] = fma(s_a[k // x_group], f32(i), blocks.get(block, f32(0)))
+        s_blocks[block] = fma(s_a[k // x_group], f32(q_sum), s_blocks.get(block, f32(0)))
+    y = s * added(blocks)
+    if b is not None:
+        y = fma(b, added(s_blocks), y)
+    return y + (f32(0) if bias is None else bias)
+
+
+def code_token(x):
+    """Rule 5: codes of one token, and their scale."""
+    amax = (np.asarray(x, f32).view(np.uint32) & 0x7FFFFFFF).max().view(f32)
+    s = amax / f32(127.5) if np.isfinite(amax) else f32(np.nan)
+    if not s > 0:
+        return [0] * len(x), s
+    return [int(np.clip(np.rint(f32(v) / s), -128, 127)) for v in x], s
+
+
+def w8a8_dot(c, s_w, x, bias):
+    """Rule 5: one row of signed codes."""
+    q, s = code_token(x)
+    d = sum(int(a) * int(b) for a, b in zip(q, c))
+    return f32(d) * (s * s_w) + (f32(0) if bias is None else bias)
+
+
 # Writing
 
 def bits(values):
@@ -502,12 +561,84 @@ def affine_cases():
     return out
 
 
+def zero_point_cases():
+    """Zeros beside the scales, one zero for all, and both with one scale a row; biases with one scale a row."""
+    out = []
+    for i, (scheme, code_bits, group, scale_kind, columns) in enumerate((
+            ("zero_point", 4, 64, "bfloat16", 64), ("zero_point", 4, 32, "float16", 100), ("zero_point", 4, 128, "bfloat16", 1152),
+            ("zero_point", 8, 64, "float32", 70), ("zero_point", 8, 128, "bfloat16", 1100), ("zero_point", 8, 32, "bfloat16", 33),
+            ("offset", 4, 32, "float16", 96), ("offset", 4, 128, "bfloat16", 300), ("offset", 8, 32, "float16", 130),
+            ("offset", 8, 64, "bfloat16", 1060), ("zero_point", 4, 0, "bfloat16", 200), ("zero_point", 8, 0, "float32", 1090),
+            ("offset", 4, 0, "bfloat16", 1100), ("offset", 8, 0, "bfloat16", 40), ("affine", 4, 0, "bfloat16", 1160),
+            ("affine", 8, 0, "float32", 70))):
+        rows, tokens = (2, 2) if columns > 500 else (3, 3)
+        x_group = 64 if code_bits <= 6 else 32
+        span = group or columns
+        groups = -(-columns // span)
+        codes = random.integers(0, 2**code_bits, (rows, columns))
+        codes[0, :33] = 2**code_bits - 1
+        scales, biases = as_kind(normal(rows, groups) * f32(0.1), scale_kind), as_kind(normal(rows, groups), scale_kind)
+        zero = 8 if code_bits == 4 else 128
+        zeros = random.integers(0, 2**code_bits, (rows, groups)) if scheme == "zero_point" else np.full((rows, groups), zero)
+        x = normal(tokens, columns)
+        x[0, :32] = x[0, 0]
+        x[-1] = wild(columns) * f32(2.0**-20)
+        bias = None if i % 2 else normal(rows)
+        row_bias = lambda r: None if bias is None else bias[r]
+
+        def coded(r, t):
+            if group:
+                return zero_point_dot(codes[r].tolist(), scales[r], zeros[r].tolist(), group, t, x_group, row_bias(r))
+            b = biases[r, 0] if scheme == "affine" else None
+            return row_scale_dot(codes[r].tolist(), scales[r, 0], int(zeros[r, 0]), b, t, x_group, row_bias(r))
+
+        def decoded_weight(r, k):
+            g = k // span
+            if scheme == "affine":
+                return fma(scales[r, g], f32(codes[r, k]), biases[r, g])
+            return scales[r, g] * f32(int(codes[r, k]) - int(zeros[r, g]))
+
+        decoded = [[decoded_weight(r, k) for k in range(columns)] for r in range(rows)]
+        out.append({"scheme": scheme, "bits": code_bits, "group": group, "scale_kind": scale_kind, "rows": rows,
+                    "columns": columns, "tokens": tokens, "codes": "".join(f"{c:02x}" for c in codes.reshape(-1)),
+                    "scales": bits(scales), "biases": bits(biases), "zero": zero,
+                    "zeros": "".join(f"{z:02x}" for z in zeros.reshape(-1)), "bias": None if bias is None else bits(bias),
+                    "x": bits(x), "decoded": bits(decoded), "y": bits([[coded(r, t) for r in range(rows)] for t in x]),
+                    "y_float32": bits([[dot(decoded[r], t, row_bias(r)) for r in range(rows)] for t in x])})
+    return out
+
+
+def w8a8_cases():
+    out = []
+    for i, (scale_kind, columns) in enumerate((("bfloat16", 64), ("float32", 1), ("float16", 200), ("bfloat16", 2100), ("float32", 33))):
+        rows, tokens = 3, 4
+        codes = random.integers(-128, 128, (rows, columns))
+        codes[0] = -128
+        scales = as_kind(normal(rows) * f32(0.01), scale_kind)
+        x = normal(tokens, columns)
+        x[0] = -abs(x[0, 0])  # every code -128
+        x[1] = 0
+        x[2] = np.resize(np.array([127.5, 0.5, 1.5, 2.5, -0.5, -1.5, -127.5], f32), columns)  # ties
+        x[3] = wild(columns)
+        bias = None if i % 2 else normal(rows)
+        token_codes = [code_token(t) for t in x]
+        out.append({"scale_kind": scale_kind, "rows": rows, "columns": columns, "tokens": tokens,
+                    "codes": "".join(f"{c + 128:02x}" for c in codes.reshape(-1)), "scales": bits(scales),
+                    "bias": None if bias is None else bits(bias), "x": bits(x),
+                    "x_codes": "".join(f"{q & 255:02x}" for t in token_codes for q in t[0]),
+                    "x_scales": bits([t[1] for t in token_codes]),
+                    "y": bits([[w8a8_dot(codes[r], scales[r], t, None if bias is None else bias[r]) for r in range(rows)]
+                               for t in x])})
+    return out
+
+
 if __name__ == "__main__":
     cos_sin, rotations = rope_cases()
     document = {
         "rounding": rounding_cases(), "dot": dot_cases(), "rms_norm": norm_cases(), "cos_sin": cos_sin, "rope": rotations,
         "functions": function_cases(), "gelu_mul": gelu_cases(), "attention": attention_cases(), "exp_sum": exp_sum_cases(),
         "codes": code_cases(), "affine": affine_cases(), "attention_int8": coded_attention_cases(),
+        "zero_point": zero_point_cases(), "w8a8": w8a8_cases(),
     }
     path = pathlib.Path(__file__).parent.parent / "data" / "numerics.json"
     path.write_text(json.dumps(document, indent=1) + "\n")

@@ -121,17 +121,18 @@ class PackedMatrix {
     }
   }
 
-  // Affine, from codes [rows][columns] and scales and biases [rows][ceil(columns / group)].
+  // Codes; `weights` has all rows.
   PackedMatrix(const kernels::WeightFormat& format, std::int64_t rows, std::int64_t columns,
-               std::span<const std::uint8_t> codes, std::span<const float> scales, std::span<const float> biases,
-               std::span<const float> bias = {})
+               const kernels::CodeRows& weights, std::span<const float> bias = {})
       : PackedMatrix(format, rows, columns, bias) {
-    const std::int64_t groups = (columns + format.group - 1) / format.group;
+    const std::int64_t groups = kernels::group_count(format, columns);
+    const auto at = [](const auto* array, std::int64_t i) { return array == nullptr ? nullptr : array + i; };
     for (std::int64_t row = 0; row < rows; row += 16) {
       const int count = static_cast<int>(std::min<std::int64_t>(16, rows - row));
-      kernels::pack_affine_panel(
-          format, {codes.data() + row * columns, scales.data() + row * groups, biases.data() + row * groups}, count,
-          columns, panel(row));
+      kernels::pack_code_panel(format,
+                               {weights.codes + row * columns, weights.scales + row * groups,
+                                at(weights.biases, row * groups), at(weights.zeros, row * groups)},
+                               count, columns, panel(row));
     }
   }
 
@@ -158,21 +159,44 @@ class PackedMatrix {
 // Rows of activations as codes, made by a table from [tokens][columns rounded up to 16].
 class CodedRows {
  public:
-  CodedRows(const kernels::KernelTable& table, std::span<const float> values, std::int64_t columns, int group) {
-    const std::int64_t stride = round_up16(columns), padded = (columns + 63) / 64 * 64;
+  CodedRows(const kernels::KernelTable& table, std::span<const float> values, std::int64_t columns,
+            kernels::ActivationForm form) {
+    const std::int64_t stride = round_up16(columns), padded = (columns + 63) / 64 * 64, stretches = padded / 32;
     const std::int64_t tokens = static_cast<std::int64_t>(values.size()) / stride;
+    const bool by_token = form == kernels::ActivationForm::token_codes;
+    const int group = kernels::form_group(form);
+    const std::int64_t groups = by_token ? 1 : padded / group;
     codes_ = AlignedBuffer<std::int8_t>(tokens * padded);
-    scales_ = AlignedBuffer<float>(tokens * padded / group);
-    sums_ = AlignedBuffer<float>(tokens * padded / group);
-    stretch_sums_ = AlignedBuffer<float>(tokens * padded / 32);
+    for (AlignedBuffer<float>* sums : {&scales_, &sums_, &scaled_sums_}) *sums = AlignedBuffer<float>(tokens * groups);
+    for (AlignedBuffer<float>* sums : {&stretch_sums_, &scaled_stretch_sums_}) {
+      *sums = AlignedBuffer<float>(tokens * stretches);
+    }
     std::fill(codes_.begin(), codes_.end(), std::int8_t{77});
     for (std::int64_t t = 0; t < tokens; ++t) {
-      table.code_activations(values.data() + t * stride, columns, group, codes_.data() + t * padded,
-                             scales_.data() + t * padded / group, sums_.data() + t * padded / group,
-                             stretch_sums_.data() + t * padded / 32);
+      const kernels::CodedRow out{codes_.data() + t * padded,
+                                  scales_.data() + t * groups,
+                                  sums_.data() + t * groups,
+                                  scaled_sums_.data() + t * groups,
+                                  stretch_sums_.data() + t * stretches,
+                                  scaled_stretch_sums_.data() + t * stretches};
+      if (by_token) {
+        table.code_token(values.data() + t * stride, columns, out);
+      } else {
+        table.code_activations(values.data() + t * stride, columns, group, out);
+      }
     }
-    coded_ = {group,          codes_.data(),        padded,      scales_.data(), sums_.data(),
-              padded / group, stretch_sums_.data(), padded / 32, tokens};
+    const bool stretch_groups = group == 32;
+    coded_ = {group,
+              codes_.data(),
+              padded,
+              scales_.data(),
+              (stretch_groups ? stretch_sums_ : sums_).data(),
+              (stretch_groups ? scaled_stretch_sums_ : scaled_sums_).data(),
+              groups,
+              stretch_sums_.data(),
+              scaled_stretch_sums_.data(),
+              stretches,
+              tokens};
   }
 
   const kernels::CodedActivations& operator*() const { return coded_; }
@@ -180,7 +204,7 @@ class CodedRows {
 
  private:
   AlignedBuffer<std::int8_t> codes_;
-  AlignedBuffer<float> scales_, sums_, stretch_sums_;
+  AlignedBuffer<float> scales_, sums_, scaled_sums_, stretch_sums_, scaled_stretch_sums_;
   kernels::CodedActivations coded_;
 };
 

@@ -113,6 +113,10 @@ inline F32x16 to_float(I32x16 a) {
 inline I32x16 max(I32x16 a, I32x16 b) {
   return {_mm256_max_epi32(a.low, b.low), _mm256_max_epi32(a.high, b.high)};
 }
+inline I32x16 load_bytes(const void* p) {
+  const __m128i bytes = _mm_loadu_si128(static_cast<const __m128i*>(p));
+  return {_mm256_cvtepu8_epi32(bytes), _mm256_cvtepu8_epi32(_mm_srli_si128(bytes, 8))};
+}
 inline I32x16 load_int(const void* p) {
   const auto* halves = static_cast<const __m256i*>(p);
   return {_mm256_loadu_si256(halves), _mm256_loadu_si256(halves + 1)};

@@ -112,6 +112,9 @@ inline F32x16 to_float(I32x16 a) {
 inline I32x16 max(I32x16 a, I32x16 b) {
   return {_mm512_max_epi32(a.all, b.all)};
 }
+inline I32x16 load_bytes(const void* p) {
+  return {_mm512_cvtepu8_epi32(_mm_loadu_si128(static_cast<const __m128i*>(p)))};
+}
 inline I32x16 load_int(const void* p) {
   return {_mm512_loadu_si512(p)};
 }

@@ -180,7 +180,7 @@ template <int count, int N>
 inline I32<N> shift_right_arithmetic(const I32<N>& a) {
   return each_int<N>([&](int i) { return static_cast<std::uint32_t>(static_cast<std::int32_t>(a.lane[i]) >> count); });
 }
-// The exact float of an integer of at most 24 bits.
+// The nearest float; of an integer of at most 24 bits the exact one.
 template <int N>
 inline F32<N> to_float(const I32<N>& a) {
   return each_float<N>([&](int i) { return static_cast<float>(static_cast<std::int32_t>(a.lane[i])); });
@@ -245,6 +245,10 @@ inline std::int32_t max_lanes(const I32x16& a) {
 // The low byte of each lane, 16 in a row.
 inline void store_bytes(void* p, const I32x16& a) {
   for (int i = 0; i < 16; ++i) static_cast<std::uint8_t*>(p)[i] = static_cast<std::uint8_t>(a.lane[i]);
+}
+// 16 unsigned bytes, one a lane.
+inline I32x16 load_bytes(const void* p) {
+  return each_int<16>([&](int i) { return static_cast<const std::uint8_t*>(p)[i]; });
 }
 inline I32x16 load_int(const void* p) {
   I32x16 result;

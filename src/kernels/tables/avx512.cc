@@ -11,7 +11,7 @@
 
 namespace sparkx::kernels {
 
-constexpr KernelTable kAvx512Table = make_table("avx512", "AVX-512 (F, BW, DQ, VL, VNNI)");
+constexpr KernelTable kAvx512Table = make_table("avx512", "AVX-512 (F, BW, DQ, VL, VNNI)", "", dot_bfloat16_avx512);
 
 }  // namespace sparkx::kernels
 
