@@ -11,7 +11,10 @@
 #include "core/error.h"
 #include "core/json.h"
 #include "core/printable.h"
+#include "formats/compressed_tensors.h"
+#include "formats/gguf_blocks.h"
 #include "formats/gguf_model.h"
+#include "formats/mlx_quantization.h"
 #include "formats/safetensors.h"
 
 namespace sparkx {
@@ -26,8 +29,8 @@ constexpr std::size_t kShownKeys = 16;  // of those that the config should not h
 constexpr const char* kSingleFile = "model.safetensors";
 constexpr const char* kIndexFile = "model.safetensors.index.json";
 constexpr const char* kEmbedding = "model.embedding.weight";
-constexpr const char* kEmbeddingAlias = "model.embed_tokens.weight";
 constexpr const char* kHead = "lm_head.weight";
+constexpr std::string_view kWeightSuffix = ".weight";
 
 // A tensor that the model has, with the meaning of its shape for messages.
 struct Expected {
@@ -74,25 +77,6 @@ std::vector<Expected> expected_tensors(const ModelConfig& c) {
     all.push_back({kHead, {c.vocab_size, c.hidden_size}, "vocab_size, hidden_size", "tie_word_embeddings is false"});
   }
   return all;
-}
-
-// A tensor as the files have it.
-struct Stored {
-  std::string name;       // that of docs/model.md
-  std::string file_name;  // in the file
-  std::optional<Dtype> dtype;
-  const char* type_name;  // in the file's terms where it has no dtype
-  std::vector<std::int64_t> shape;
-  int file;
-  std::uint64_t offset;
-};
-
-bool by_name(const Stored& a, const Stored& b) {
-  return a.name < b.name;
-}
-
-std::string show_shape(const std::vector<std::int64_t>& shape) {
-  return fmt::format("[{}]", fmt::join(shape, ", "));
 }
 
 // The shards of an index in the order of their names, each with the tensors that it should have, ordered too.
@@ -149,55 +133,15 @@ void check_against_index(const std::string& shard, const std::string& index, con
   }
 }
 
+// MLX calls the embedding otherwise.
+std::string checkpoint_name(const std::string& file_name) {
+  constexpr std::string_view kAlias = "model.embed_tokens.", kName = "model.embedding.";
+  return file_name.starts_with(kAlias) ? std::string(kName) + file_name.substr(kAlias.size()) : file_name;
+}
+
 // There may be tensors that say nothing new: buffers of the rotary embedding, and the head of a tied checkpoint.
 bool is_ignored(const std::string& name, const ModelConfig& config) {
   return name.ends_with("rotary_emb.inv_freq") || (config.tie_word_embeddings && name == kHead);
-}
-
-// Matches what the files have with what the model needs, both ways.
-std::vector<TensorInfo> resolve(const ModelConfig& config, std::vector<Stored> stored,
-                                std::span<const ByteSource> files, const std::string& checkpoint,
-                                std::string_view config_source) {
-  std::sort(stored.begin(), stored.end(), by_name);
-  const auto file_name = [&](const Stored& s) { return files[static_cast<std::size_t>(s.file)].name(); };
-  const auto twice = std::adjacent_find(stored.begin(), stored.end(),
-                                        [](const Stored& a, const Stored& b) { return a.name == b.name; });
-  if (twice != stored.end()) {
-    throw_error(ErrorCode::corrupt, "{}: tensor {} is there twice{}", checkpoint, twice->file_name,
-                twice->file_name == (twice + 1)->file_name
-                    ? ""
-                    : fmt::format(": {} is another name of it", (twice + 1)->file_name));
-  }
-
-  std::vector<TensorInfo> tensors;
-  std::vector<bool> used(stored.size());
-  for (Expected& expected : expected_tensors(config)) {
-    const auto found =
-        std::lower_bound(stored.begin(), stored.end(), Stored{expected.name, {}, {}, {}, {}, 0, 0}, by_name);
-    if (found == stored.end() || found->name != expected.name) {
-      const std::string reason = *expected.reason == '\0' ? "" : fmt::format("; {}", expected.reason);
-      throw_error(ErrorCode::not_found, "{}: tensor {} is missing{}", checkpoint, expected.name, reason);
-    }
-    if (found->shape != expected.shape) {
-      throw_error(ErrorCode::corrupt, "{}: tensor {} has shape {}, expected {} ({})", file_name(*found),
-                  found->file_name, show_shape(found->shape), show_shape(expected.shape), expected.meaning);
-    }
-    const std::optional<Dtype> dtype = found->dtype;
-    if (dtype != Dtype::float32 && dtype != Dtype::float16 && dtype != Dtype::bfloat16) {
-      throw_error(ErrorCode::unsupported,
-                  "{}: tensor {} is {}; sparkx supports float32, bfloat16 and float16 weights only", file_name(*found),
-                  found->file_name, dtype ? dtype_name(*dtype) : found->type_name);
-    }
-    used[static_cast<std::size_t>(found - stored.begin())] = true;
-    tensors.push_back({std::move(expected.name), *dtype, std::move(expected.shape), found->file, found->offset});
-  }
-  for (std::size_t i = 0; i < stored.size(); ++i) {
-    if (!used[i] && !is_ignored(stored[i].name, config)) {
-      throw_error(ErrorCode::corrupt, "{}: tensor {} is no part of the model that {} describes", file_name(stored[i]),
-                  printable(stored[i].file_name), config_source);
-    }
-  }
-  return tensors;
 }
 
 // Elements of a synthetic tensor from byte `offset` of the checkpoint on. Norms, the tensors of one dimension, are 1.
@@ -276,7 +220,7 @@ Checkpoint Checkpoint::synthetic(std::string_view name, std::string_view config)
   std::vector<TensorInfo> tensors;
   std::uint64_t offset = 0;
   for (Expected& expected : expected_tensors(checkpoint.config_)) {
-    TensorInfo tensor{std::move(expected.name), Dtype::bfloat16, std::move(expected.shape), 0, offset};
+    TensorInfo tensor{std::move(expected.name), Dtype::bfloat16, std::move(expected.shape), nullptr, offset};
     offset += tensor.bytes();
     tensors.push_back(std::move(tensor));
   }
@@ -309,23 +253,48 @@ std::optional<std::string> Checkpoint::text_file(std::string_view name) const {
   return file ? std::optional(file->read_all(kMaxTextBytes)) : std::nullopt;
 }
 
+Checkpoint::QuantizedReader Checkpoint::quantization_of(std::string_view config_text, const std::string& file) {
+  const json::Value config = json::parse(config_text, file);
+  const auto given = [&config](const char* key) {
+    const json::Value* value = config.find(key);
+    return value != nullptr && !value->is_null() ? value : nullptr;
+  };
+  const json::Value* other = given("quantization_config");
+  const json::Value* method = other == nullptr ? nullptr : other->find("quant_method");
+  if (given("quantization") != nullptr || (other != nullptr && method == nullptr)) {
+    const auto mlx = std::make_shared<const MlxQuantization>(config, file);
+    return [mlx](const std::string& path, std::string_view, std::int64_t rows, std::int64_t columns,
+                 StoredTensors& tensors) { return mlx->matrix(path, rows, columns, tensors); };
+  }
+  if (other == nullptr) return {};
+  if (!(*method == json::Value("compressed-tensors"))) {
+    throw_error(ErrorCode::unsupported,
+                "{}: quantization_config.quant_method is {}; sparkx supports \"compressed-tensors\" and MLX's format",
+                file, printable(json::print(*method)));
+  }
+  const auto compressed = std::make_shared<const CompressedTensors>(*other, file);
+  return [compressed](const std::string& path, std::string_view class_name, std::int64_t rows, std::int64_t columns,
+                      StoredTensors& tensors) { return compressed->matrix(path, class_name, rows, columns, tensors); };
+}
+
 void Checkpoint::load_folder() {
   const std::optional<ByteSource> config = find_file(kConfigFile);
   if (!config) throw_error(ErrorCode::not_found, "{}: there is no such file", display_name(kConfigFile));
-  config_ = parse_model_config(config->read_all(kMaxConfigBytes), config->name());
+  const std::string config_text = config->read_all(kMaxConfigBytes);
+  config_ = parse_model_config(config_text, config->name());
+  const QuantizedReader quantized = quantization_of(config_text, config->name());
   warn_of_unknown_keys(config->name());
   if (const std::optional<ByteSource> file = find_file("generation_config.json")) {
     generation_config_ = parse_generation_config(file->read_all(kMaxConfigBytes), file->name());
   }
 
-  std::vector<Stored> stored;
-  const auto add_file = [&](ByteSource file, const SafetensorsHeader& header) {
-    const auto index = static_cast<int>(weight_files_.size());
+  std::vector<StoredTensor> stored;
+  const auto add_file = [&](ByteSource source, const SafetensorsHeader& header) {
+    const auto file = std::make_shared<const ByteSource>(std::move(source));
     for (const SafetensorsTensor& tensor : header.tensors) {
-      stored.push_back({tensor.name == kEmbeddingAlias ? kEmbedding : tensor.name, tensor.name, tensor.dtype, "",
-                        tensor.shape, index, tensor.offset});
+      stored.push_back({checkpoint_name(tensor.name), tensor.name, tensor.dtype, dtype_name(tensor.dtype), tensor.shape,
+                        file, tensor.offset});
     }
-    weight_files_.push_back(std::move(file));
   };
   // As the reference's loader does it, a single file wins over an index beside it.
   if (std::optional<ByteSource> single = find_file(kSingleFile)) {
@@ -348,11 +317,11 @@ void Checkpoint::load_folder() {
   } else {
     throw_error(ErrorCode::not_found, "{}: there is neither {} nor {}", name_, kSingleFile, kIndexFile);
   }
-  set_tensors(resolve(config_, std::move(stored), weight_files_, name_, kConfigFile));
+  resolve(StoredTensors(std::move(stored), name_), quantized, kConfigFile);
 }
 
 void Checkpoint::load_gguf(const std::string& first_file) {
-  std::vector<Stored> stored;
+  std::vector<StoredTensor> stored;
   std::vector<std::string> names{first_file};
   for (std::size_t i = 0; i < names.size(); ++i) {
     std::optional<ByteSource> file = find_file(names[i]);
@@ -371,29 +340,31 @@ void Checkpoint::load_gguf(const std::string& first_file) {
     } else {
       check_gguf_part(header.metadata, i, names.size());
     }
+    const auto source = std::make_shared<const ByteSource>(*std::move(file));
     for (const GgufTensor& tensor : header.tensors) {
-      const std::optional<std::string> name = gguf_tensor_name(tensor.name);
-      stored.push_back({name.value_or(tensor.name), tensor.name, gguf_dtype(*tensor.type), tensor.type->name,
-                        tensor.shape, static_cast<int>(i), tensor.offset});
+      const std::optional<Dtype> dtype = gguf_dtype(*tensor.type);
+      stored.push_back({gguf_tensor_name(tensor.name).value_or(tensor.name), tensor.name, dtype,
+                        dtype ? dtype_name(*dtype) : tensor.type->name, tensor.shape, source, tensor.offset});
     }
     if (i == 0) gguf_metadata_ = std::move(header.metadata);
-    weight_files_.push_back(*std::move(file));
   }
 
   const auto find = [&stored](std::string_view name) {
-    return std::find_if(stored.begin(), stored.end(), [name](const Stored& s) { return s.name == name; });
+    return std::find_if(stored.begin(), stored.end(), [name](const StoredTensor& s) { return s.name == name; });
   };
   const auto embedding = find(kEmbedding);
   config_ = gguf_model_config(*gguf_metadata_, find(kHead) == stored.end(),
                               embedding == stored.end() ? 0 : embedding->shape.front());
   warn_of_unknown_keys(gguf_metadata_->file());
   // A matrix of one row is a vector to this format.
-  for (Stored& tensor : stored) {
+  for (StoredTensor& tensor : stored) {
     if (tensor.shape.size() == 1 && config_.num_attention_heads == 1 && tensor.name.ends_with("g_proj.weight")) {
       tensor.shape.insert(tensor.shape.begin(), 1);
     }
   }
-  set_tensors(resolve(config_, std::move(stored), weight_files_, gguf_metadata_->file(), "the metadata"));
+  const auto quantized = [](const std::string& path, std::string_view, std::int64_t rows, std::int64_t columns,
+                            StoredTensors& tensors) { return gguf_matrix(path, rows, columns, tensors); };
+  resolve(StoredTensors(std::move(stored), gguf_metadata_->file()), quantized, "the metadata");
 }
 
 void Checkpoint::warn_of_unknown_keys(const std::string& file) {
@@ -404,6 +375,47 @@ void Checkpoint::warn_of_unknown_keys(const std::string& file) {
   const std::size_t more = config_.unknown_keys.size() - shown;
   warnings_.push_back(fmt::format("{}: keys that sparkx does not know, and ignores: {}{}", file, fmt::join(keys, ", "),
                                   more == 0 ? "" : fmt::format(" and {} more", more)));
+}
+
+void Checkpoint::resolve(StoredTensors stored, const QuantizedReader& quantized, std::string_view described_by) {
+  // A dense head says nothing new in a tied model; a quantized one is its own.
+  for (const char* part : {"lm_head.scales", "lm_head.weight_scale"}) {
+    if (stored.find(part) != nullptr) config_.tie_word_embeddings = false;
+  }
+  std::vector<TensorInfo> tensors;
+  std::vector<std::pair<std::string, QuantizedMatrix>> matrices;
+  for (Expected& expected : expected_tensors(config_)) {
+    if (quantized && expected.shape.size() == 2) {
+      const std::string path = expected.name.substr(0, expected.name.size() - kWeightSuffix.size());
+      const char* class_name = expected.name == kEmbedding ? "Embedding" : "Linear";
+      if (auto matrix = quantized(path, class_name, expected.shape[0], expected.shape[1], stored)) {
+        tensors.push_back({expected.name, matrix->spec.scale_dtype, expected.shape, nullptr, 0});
+        matrices.emplace_back(std::move(expected.name), *std::move(matrix));
+        continue;
+      }
+    }
+    const StoredTensor* found = stored.take(expected.name);
+    if (found == nullptr) {
+      const std::string reason = *expected.reason == '\0' ? "" : fmt::format("; {}", expected.reason);
+      throw_error(ErrorCode::not_found, "{}: tensor {} is missing{}", gguf_metadata_ ? gguf_metadata_->file() : name_,
+                  expected.name, reason);
+    }
+    expect_shape(*found, expected.shape, expected.meaning);
+    const std::optional<Dtype> dtype = found->dtype;
+    if (dtype != Dtype::float32 && dtype != Dtype::float16 && dtype != Dtype::bfloat16) {
+      throw_error(ErrorCode::unsupported,
+                  "{}: tensor {} is {}; sparkx supports float32, bfloat16 and float16 weights only",
+                  found->file->name(), printable(found->file_name), found->type_name);
+    }
+    tensors.push_back({std::move(expected.name), *dtype, std::move(expected.shape), found->file, found->offset});
+  }
+  const auto ignored = [this](const std::string& name) { return is_ignored(name, config_); };
+  if (const StoredTensor* unused = stored.find_unused(ignored)) {
+    throw_error(ErrorCode::corrupt, "{}: tensor {} is no part of the model that {} describes", unused->file->name(),
+                printable(unused->file_name), described_by);
+  }
+  set_tensors(std::move(tensors));
+  for (auto& [name, matrix] : matrices) set_quantized(name, std::move(matrix));
 }
 
 void Checkpoint::set_tensors(std::vector<TensorInfo> tensors) {
@@ -471,10 +483,12 @@ void Checkpoint::read(const TensorInfo& tensor, std::int64_t row_begin, std::int
                 tensor.name, row_begin, row_end, tensor.rows(), out.size());
   }
   const std::uint64_t offset = tensor.offset + static_cast<std::uint64_t>(row_begin) * tensor.row_bytes();
-  if (weight_files_.empty()) {
-    make_elements(tensor.shape.size() == 2, offset, out);
+  if (tensor.file != nullptr) {
+    tensor.file->read(offset, out);
+  } else if (find_quantized(tensor.name) != nullptr) {
+    throw_error(ErrorCode::invalid_argument, "{}: is stored as codes", tensor.name);
   } else {
-    weight_files_[static_cast<std::size_t>(tensor.file)].read(offset, out);
+    make_elements(tensor.shape.size() == 2, offset, out);
   }
 }
 

@@ -9,7 +9,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -21,6 +23,7 @@
 #include "core/quantization.h"
 #include "formats/gguf.h"
 #include "formats/model_config.h"
+#include "formats/stored_tensors.h"
 
 namespace sparkx {
 
@@ -28,10 +31,10 @@ namespace sparkx {
 // it.
 struct TensorInfo {
   std::string name;
-  Dtype dtype;                      // float32, float16 or bfloat16
-  std::vector<std::int64_t> shape;  // one or two dimensions
-  int file;                         // which of the checkpoint's weight files
-  std::uint64_t offset;             // of its first byte in that file
+  Dtype dtype;                             // float32, float16 or bfloat16
+  std::vector<std::int64_t> shape;         // one or two dimensions
+  std::shared_ptr<const ByteSource> file;  // null for a quantized matrix and in a synthetic checkpoint
+  std::uint64_t offset;                    // of its first byte in that file
 
   std::int64_t rows() const { return shape[0]; }
   std::int64_t columns() const { return shape.size() == 2 ? shape[1] : 1; }  // of a vector each row is one element
@@ -93,6 +96,15 @@ class Checkpoint {
   void load_folder();
   void load_gguf(const std::string& first_file);
   void warn_of_unknown_keys(const std::string& file);
+  // Reads a matrix that is stored as codes, taking its parts; absent when it is stored dense. `path` is the name of its
+  // module, `class_name` what compressed-tensors calls such modules.
+  using QuantizedReader =
+      std::function<std::optional<QuantizedMatrix>(const std::string& path, std::string_view class_name,
+                                                   std::int64_t rows, std::int64_t columns, StoredTensors& tensors)>;
+  // By what config.json says of quantization; empty when it says nothing.
+  static QuantizedReader quantization_of(std::string_view config_text, const std::string& file);
+  // Matches what the files have with what the model needs, both ways; `described_by` says where that is written.
+  void resolve(StoredTensors stored, const QuantizedReader& quantized, std::string_view described_by);
   void set_tensors(std::vector<TensorInfo> tensors);  // and finds them by name
   std::optional<ByteSource> find_file(std::string_view name) const;
 
@@ -102,7 +114,6 @@ class Checkpoint {
   std::optional<GgufMetadata> gguf_metadata_;
   ModelConfig config_;
   GenerationConfig generation_config_;
-  std::vector<ByteSource> weight_files_;  // none of a synthetic one
   std::vector<TensorInfo> tensors_;
   std::vector<std::uint32_t> by_name_;  // indices into tensors_, ordered by name
   std::map<std::string, QuantizedMatrix, std::less<>> quantized_;

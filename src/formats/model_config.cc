@@ -191,18 +191,6 @@ void refuse_options(const Fields& fields, std::int64_t head_dim) {
   }
 }
 
-// Only dense weights; a quantized checkpoint says so here, in one of two places.
-void refuse_quantization(const Fields& fields, std::string_view file) {
-  for (const char* key : {"quantization", "quantization_config"}) {
-    if (fields.find(key) != nullptr) {
-      throw_error(
-          ErrorCode::unsupported,
-          "{}: {} says that the weights are quantized; sparkx supports float32, bfloat16 and float16 weights only",
-          file, key);
-    }
-  }
-}
-
 bool contains(std::initializer_list<std::string_view> names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
@@ -214,8 +202,9 @@ bool is_known(std::string_view key) {
               "model_type", "hidden_act", "gate_attn_act_mode", "headwise_attn_output_gate", "layer_types",
               "rope_parameters", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
               "num_key_value_heads", "head_dim", "vocab_size", "max_position_embeddings", "sliding_window",
-              "rms_norm_eps", "tie_word_embeddings", "attention_bias", "mlp_bias", "quantization",
-              "quantization_config",
+              "rms_norm_eps", "tie_word_embeddings", "attention_bias", "mlp_bias",
+              // Read with the tensors (mlx_quantization.h, compressed_tensors.h).
+              "quantization", "quantization_config",
               // Without influence.
               "architectures", "auto_map", "torch_dtype", "dtype", "transformers_version", "use_cache",
               "initializer_range", "attention_dropout", "hidden_dropout"},
@@ -306,7 +295,6 @@ ModelConfig parse_model_config(std::string_view text, std::string_view file) {
   const Fields fields(root, file);
   // Another model's config is told so before its missing fields are.
   fields.require_value("model_type", "spark2_5");
-  refuse_quantization(fields, file);
   fields.require_value("hidden_act", "gelu", " (exact)");
   fields.require_value("gate_attn_act_mode", "sigmoid");
   fields.require_value("headwise_attn_output_gate", true);
