@@ -321,7 +321,7 @@ TEST(Completion, BashKnowsCommandsOptionsFilesAndValues) {
   EXPECT_EQ(complete("sparkx completion z"), "zsh\n");
   EXPECT_EQ(complete("sparkx generate -f " + folder.path().string() + "/spar"), script + "\n");
   EXPECT_EQ(complete("sparkx generate -m " + folder.path().string() + "/mo"), folder.path().string() + "/models\n");
-  EXPECT_EQ(complete("sparkx generate --dtype b"), "bfloat16\n");
+  EXPECT_EQ(complete("sparkx generate --dtype b"), "bfloat16\nbfloat16-fast\n");
   EXPECT_EQ(complete("sparkx generate --temp ''"), "\n");
 }
 
