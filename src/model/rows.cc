@@ -90,12 +90,16 @@ kernels::CodedRow InputRows::coded_row(ActivationForm form, std::int64_t token, 
   const int group = kernels::form_group(form);
   const std::int64_t first = group == kWholeRow ? 0 : begin / group;
   const std::int64_t stretch = token * counts.stretches + begin / kStretchColumns;
+  // Null where the form has no such numbers.
+  const auto at = [](AlignedBuffer<float>& buffer, std::int64_t offset) {
+    return buffer.empty() ? nullptr : buffer.data() + offset;
+  };
   return {codes.codes.data() + token * code_stride_ + begin,
           codes.scales.data() + token * counts.scales + first,
-          codes.sums.data() + token * counts.sums + first,
-          codes.scaled_sums.data() + token * counts.scaled_sums + first,
-          codes.stretch_sums.data() + stretch,
-          codes.scaled_stretch_sums.data() + stretch};
+          at(codes.sums, token * counts.sums + first),
+          at(codes.scaled_sums, token * counts.scaled_sums + first),
+          at(codes.stretch_sums, stretch),
+          at(codes.scaled_stretch_sums, stretch)};
 }
 
 void InputRows::code(const kernels::KernelTable& kernels, ActivationForms forms, std::int64_t token, std::int64_t begin,
