@@ -259,7 +259,13 @@ TEST(CommandLine, AFileThatMayNotGrowIsAnErrorAndLeavesNothing) {
 }
 
 TEST(CommandLine, TooLittleMemoryIsSaidToBeThat) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  // Under the sanitizers: GCC's macros, clang's features.
+#if defined(__has_feature)
+#define SPARKX_HAS_FEATURE(name) __has_feature(name)
+#else
+#define SPARKX_HAS_FEATURE(name) 0
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || SPARKX_HAS_FEATURE(address_sanitizer)
   GTEST_SKIP() << "sanitizers need terabytes of address space";
 #endif
   int refusals = 0;
