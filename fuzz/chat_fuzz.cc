@@ -5,15 +5,13 @@
 #include <string>
 #include <string_view>
 
+#include "expect.h"
 #include "sparkx/sparkx.hpp"
 
 namespace {
 
 using namespace sparkx;
-
-void require(bool condition) {
-  if (!condition) std::abort();
-}
+using fuzz::require;
 
 const TextTokenizer& tokenizer() {
   static const TextTokenizer kTokenizer = TextTokenizer::builtin();

@@ -12,21 +12,19 @@
 
 #include "core/error.h"
 #include "core/json.h"
+#include "expect.h"
 #include "formats/checkpoint.h"
 #include "support/checkpoints.h"
 
 namespace {
 
 using namespace sparkx;
+using fuzz::require;
 using testing::safetensors_file;
 using testing::TestFiles;
 using testing::TestTensor;
 
 constexpr const char* kIndex = "model.safetensors.index.json";
-
-void require(bool condition) {
-  if (!condition) std::abort();
-}
 
 // The small checkpoint, tensors at even places in the first shard, and the second under names that an index must not
 // use.

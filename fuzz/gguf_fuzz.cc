@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "expect.h"
 #include "formats/checkpoint.h"
 #include "formats/gguf.h"
 #include "formats/gguf_model.h"
@@ -13,34 +14,24 @@
 namespace {
 
 using namespace sparkx;
+using fuzz::require;
+using fuzz::run;
 
-void require(bool condition) {
-  if (!condition) std::abort();
-}
-
-template <typename Action>
-void run(Action action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    const ErrorCode code = error.code();
-    require(code == ErrorCode::corrupt || code == ErrorCode::unsupported || code == ErrorCode::not_found ||
-            code == ErrorCode::invalid_argument);
-  }
-}
+constexpr std::initializer_list<ErrorCode> kRefusals = {ErrorCode::corrupt, ErrorCode::unsupported,
+                                                        ErrorCode::not_found, ErrorCode::invalid_argument};
 
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::span<const std::byte> bytes = std::as_bytes(std::span(data, size));
-  run([&] {
+  run(kRefusals, [&] {
     const GgufHeader header = read_gguf(ByteSource::memory("fuzz", bytes));
     std::uint64_t end = 0;
     for (const GgufTensor& tensor : header.tensors) {
       require(tensor.offset >= end && tensor.bytes <= size && tensor.offset <= size - tensor.bytes);
       end = tensor.offset + tensor.bytes;
     }
-    run([&] {
+    run(kRefusals, [&] {
       if (const auto tokenizer = gguf_tokenizer(header.metadata)) {
         for (const auto& [left, right] : tokenizer->merges) {
           require(static_cast<std::size_t>(left) < tokenizer->tokens.size());
@@ -50,7 +41,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     });
     gguf_chat_templates(header.metadata);
   });
-  run([&] {
+  run(kRefusals, [&] {
     const std::vector<MemoryFile> files{{"m.gguf", bytes}};
     const Checkpoint checkpoint = Checkpoint::open("fuzz", files);
     for (const TensorInfo& tensor : checkpoint.tensors()) {

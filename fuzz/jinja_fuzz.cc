@@ -6,15 +6,13 @@
 
 #include "core/error.h"
 #include "core/json.h"
+#include "expect.h"
 #include "text/jinja/template.h"
 
 namespace {
 
 using namespace sparkx;
-
-void require(bool condition) {
-  if (!condition) std::abort();
-}
+using fuzz::require;
 
 jinja::LocalTime fixed_time() {
   jinja::LocalTime now{};

@@ -5,14 +5,12 @@
 
 #include "core/error.h"
 #include "core/json.h"
+#include "expect.h"
 
 namespace {
 
 using namespace sparkx;
-
-void require(bool condition) {
-  if (!condition) std::abort();
-}
+using fuzz::require;
 
 void visit_numbers(const json::Value& value) {
   if (value.is_number()) {

@@ -4,24 +4,16 @@
 #include <string_view>
 
 #include "core/error.h"
+#include "expect.h"
 #include "formats/model_config.h"
 
 namespace {
 
 using namespace sparkx;
+using fuzz::require;
+using fuzz::run;
 
-void require(bool condition) {
-  if (!condition) std::abort();
-}
-
-template <typename Action>
-void run(Action action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    require(error.code() == ErrorCode::corrupt || error.code() == ErrorCode::unsupported);
-  }
-}
+constexpr std::initializer_list<ErrorCode> kRefusals = {ErrorCode::corrupt, ErrorCode::unsupported};
 
 bool within(std::int64_t value, std::int64_t high) {
   return value >= 1 && value <= high;
@@ -47,8 +39,8 @@ void check(const ModelConfig& c) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  run([&] { check(parse_model_config(text, "config.json")); });
-  run([&] {
+  run(kRefusals, [&] { check(parse_model_config(text, "config.json")); });
+  run(kRefusals, [&] {
     const GenerationConfig config = parse_generation_config(text, "generation_config.json");
     require(!config.temperature || *config.temperature >= 0);
     require(!config.top_p || (*config.top_p >= 0 && *config.top_p <= 1));

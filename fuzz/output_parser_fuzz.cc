@@ -4,15 +4,13 @@
 #include <string_view>
 
 #include "core/json.h"
+#include "expect.h"
 #include "text/output_parser.h"
 
 namespace {
 
 using namespace sparkx;
-
-void require(bool condition) {
-  if (!condition) std::abort();
-}
+using fuzz::require;
 
 const json::Value& tools() {
   static const json::Value kTools = json::parse(

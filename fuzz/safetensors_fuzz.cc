@@ -7,12 +7,18 @@
 #include <vector>
 
 #include "core/error.h"
+#include "expect.h"
 #include "formats/checkpoint.h"
 #include "formats/safetensors.h"
 
 namespace {
 
 using namespace sparkx;
+using fuzz::require;
+using fuzz::run;
+
+constexpr std::initializer_list<ErrorCode> kRefusals = {ErrorCode::corrupt, ErrorCode::unsupported,
+                                                        ErrorCode::not_found};
 
 constexpr std::string_view kConfig = R"({"model_type": "spark2_5", "gate_attn_act_mode": "sigmoid",
   "headwise_attn_output_gate": true, "hidden_act": "gelu", "max_position_embeddings": 8, "rms_norm_eps": 1e-06,
@@ -20,25 +26,11 @@ constexpr std::string_view kConfig = R"({"model_type": "spark2_5", "gate_attn_ac
   "vocab_size": 2, "num_hidden_layers": 1, "layer_types": ["full_attention"],
   "rope_parameters": {"full_attention": {}}})";
 
-void require(bool condition) {
-  if (!condition) std::abort();
-}
-
-template <typename Action>
-void run(Action action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    const ErrorCode code = error.code();
-    require(code == ErrorCode::corrupt || code == ErrorCode::unsupported || code == ErrorCode::not_found);
-  }
-}
-
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::span<const std::byte> bytes = std::as_bytes(std::span(data, size));
-  run([&] {
+  run(kRefusals, [&] {
     const SafetensorsHeader header = read_safetensors_header(ByteSource::memory("fuzz", bytes));
     std::uint64_t end = 0;
     for (const SafetensorsTensor& tensor : header.tensors) {
@@ -47,7 +39,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     }
     require(header.tensors.empty() || end == size);
   });
-  run([&] {
+  run(kRefusals, [&] {
     const std::vector<MemoryFile> files{{"config.json", std::as_bytes(std::span(kConfig))},
                                         {"model.safetensors", bytes}};
     const Checkpoint checkpoint = Checkpoint::open("fuzz", files);

@@ -22,14 +22,8 @@ struct GoldenCase {
   double bound;  // relative root mean square of all logits
 };
 
-// A folder has its golden inside, a GGUF file beside it.
-std::filesystem::path golden_of(const std::filesystem::path& model) {
-  if (model.extension() != ".gguf") return model / "golden.safetensors";
-  return std::filesystem::path(model).replace_extension(".golden.safetensors");
-}
-
 void check_golden(const std::filesystem::path& path, double bound) {
-  testing::StoredTensors golden = testing::read_safetensors(golden_of(path));
+  testing::StoredTensors golden = testing::read_safetensors(testing::golden_file(path));
   auto tokens = golden.at("tokens").as<TokenId>();
   LoadOptions options;
   options.kv_kind = kernels::KvKind::float32;
@@ -47,7 +41,7 @@ void check_golden(const std::filesystem::path& path, double bound) {
 constexpr double kInt8OverBfloat16 = 7;
 
 void check_rounded_caches(const std::filesystem::path& folder) {
-  testing::StoredTensors golden = testing::read_safetensors(golden_of(folder));
+  testing::StoredTensors golden = testing::read_safetensors(testing::golden_file(folder));
   auto tokens = golden.at("tokens").as<TokenId>();
   auto error_with = [&](kernels::KvKind kind) {
     LoadOptions options;

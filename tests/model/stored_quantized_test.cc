@@ -37,9 +37,7 @@ class OracleStored : public ::testing::TestWithParam<StoredCase> {
  protected:
   void check(ActivationMode activations, double bound) {
     const std::filesystem::path path = testing::oracle_dir() / GetParam().name;
-    const auto golden = testing::read_safetensors(
-        path.extension() == ".gguf" ? std::filesystem::path(path).replace_extension(".golden.safetensors")
-                                    : path / "golden.safetensors");
+    const auto golden = testing::read_safetensors(testing::golden_file(path));
     LoadOptions options;
     options.weights.activations = activations;
     options.kv_kind = kernels::KvKind::float32;

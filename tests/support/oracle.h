@@ -19,6 +19,12 @@ inline std::filesystem::path oracle_dir() {
                                         : std::filesystem::path(SPARKX_SOURCE_DIR) / ".." / "shared" / "oracle";
 }
 
+// The golden logits of a model: inside its folder, beside a GGUF file.
+inline std::filesystem::path golden_file(const std::filesystem::path& model) {
+  if (model.extension() != ".gguf") return model / "golden.safetensors";
+  return std::filesystem::path(model).replace_extension(".golden.safetensors");
+}
+
 }  // namespace sparkx::testing
 
 #define SPARKX_NEEDS_ORACLE()                                                                            \
