@@ -19,7 +19,9 @@ enum class Dtype {
   uint32,
   uint16,
   uint8,
-  boolean
+  boolean,
+  float8_e4m3,  // 4 bits of exponent, 3 of mantissa, no infinity
+  float8_e8m0,  // a power of two
 };
 
 constexpr std::size_t dtype_size(Dtype dtype) {
@@ -40,6 +42,8 @@ constexpr std::size_t dtype_size(Dtype dtype) {
     case Dtype::int8:
     case Dtype::uint8:
     case Dtype::boolean:
+    case Dtype::float8_e4m3:
+    case Dtype::float8_e8m0:
       return 1;
   }
   return 0;
@@ -74,6 +78,10 @@ constexpr const char* dtype_name(Dtype dtype) {
       return "uint8";
     case Dtype::boolean:
       return "bool";
+    case Dtype::float8_e4m3:
+      return "float8_e4m3";
+    case Dtype::float8_e8m0:
+      return "float8_e8m0";
   }
   return "?";
 }

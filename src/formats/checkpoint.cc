@@ -144,6 +144,11 @@ bool is_ignored(const std::string& name, const ModelConfig& config) {
   return name.ends_with("rotary_emb.inv_freq") || (config.tie_word_embeddings && name == kHead);
 }
 
+// What weights made of codes are called: by their scales, or with those of 8 bits as MLX decodes them.
+Dtype decoded_dtype(const QuantizationSpec& spec) {
+  return dtype_size(spec.scale_dtype) == 1 ? Dtype::bfloat16 : spec.scale_dtype;
+}
+
 // Elements of a synthetic tensor from byte `offset` of the checkpoint on. Norms, the tensors of one dimension, are 1.
 // Matrices have values of magnitude 1/64 to 1/32 and either sign, four from one word of splitmix64 (Steele, Lea, Flood:
 // "Fast splittable pseudorandom number generators", 2014): with thousands of columns an output is about as large as its
@@ -389,7 +394,7 @@ void Checkpoint::resolve(StoredTensors stored, const QuantizedReader& quantized,
       const std::string path = expected.name.substr(0, expected.name.size() - kWeightSuffix.size());
       const char* class_name = expected.name == kEmbedding ? "Embedding" : "Linear";
       if (auto matrix = quantized(path, class_name, expected.shape[0], expected.shape[1], stored)) {
-        tensors.push_back({expected.name, matrix->spec.scale_dtype, expected.shape, nullptr, 0});
+        tensors.push_back({expected.name, decoded_dtype(matrix->spec), expected.shape, nullptr, 0});
         matrices.emplace_back(std::move(expected.name), *std::move(matrix));
         continue;
       }
@@ -441,32 +446,8 @@ const TensorInfo& Checkpoint::tensor(std::string_view name) const {
 
 void Checkpoint::set_quantized(std::string_view name, QuantizedMatrix matrix) {
   const TensorInfo& info = tensor(name);
-  const QuantizationSpec& spec = matrix.spec;
-  const bool w8a8 = spec.scheme == CodeScheme::w8a8;
   if (info.shape.size() != 2) throw_error(ErrorCode::unsupported, "{}: only a matrix can be quantized", info.name);
-  if ((spec.bits != 4 && spec.bits != 8) || (w8a8 && spec.bits != 8)) {
-    throw_error(ErrorCode::unsupported, "{}: codes of {} bits; sparkx supports 4 and 8, with 8-bit activations 8",
-                info.name, spec.bits);
-  }
-  const bool known_group = spec.group == 32 || spec.group == 64 || spec.group == 128;
-  if (spec.group != kWholeRow && (!known_group || w8a8)) {
-    throw_error(
-        ErrorCode::unsupported,
-        "{}: groups of {} columns; sparkx supports 32, 64, 128 and one scale a row, with 8-bit activations only "
-        "the latter",
-        info.name, spec.group);
-  }
-  if (spec.zero < 0 || spec.zero >= 1 << spec.bits) {
-    throw_error(ErrorCode::unsupported, "{}: the zero point {} is no code of {} bits", info.name, spec.zero, spec.bits);
-  }
-  if (w8a8 && info.columns() > kMaxTokenCodeColumns) {
-    throw_error(ErrorCode::unsupported, "{}: {} columns; sums of 8-bit codes fit 32 bits up to {}", info.name,
-                info.columns(), kMaxTokenCodeColumns);
-  }
-  if (spec.scale_dtype != Dtype::float32 && spec.scale_dtype != Dtype::float16 && spec.scale_dtype != Dtype::bfloat16) {
-    throw_error(ErrorCode::unsupported, "{}: scales of type {}; sparkx supports float32, float16 and bfloat16",
-                info.name, dtype_name(spec.scale_dtype));
-  }
+  check_quantization(matrix.spec, info.columns(), info.name);
   quantized_.insert_or_assign(info.name, std::move(matrix));
 }
 

@@ -73,8 +73,8 @@ class Checkpoint {
   // number of threads. Throws Error{io} when the file has become shorter or cannot be read.
   void read(const TensorInfo& tensor, std::int64_t row_begin, std::int64_t row_end, std::span<std::byte> out) const;
 
-  // The matrix of this name is stored as codes: the elements that its TensorInfo describes are not read. Throws
-  // Error{unsupported} for a spec that no kernel has.
+  // The matrix of this name is stored as codes: the elements that its TensorInfo describes are not read. Throws what
+  // check_quantization throws.
   void set_quantized(std::string_view name, QuantizedMatrix matrix);
   const QuantizedMatrix* find_quantized(std::string_view name) const;  // null when it is dense
 

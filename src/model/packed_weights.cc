@@ -61,6 +61,18 @@ std::string format_name(const WeightFormat& format) {
   return fmt::format("{}-bit ({})", bits_of(format.kind), group);
 }
 
+// Throws Error{unsupported} for codes that no kernel multiplies.
+void check_kernel(const std::string& name, const QuantizationSpec& spec) {
+  const bool known =
+      spec.values == CodeValues::integers && spec.scheme != CodeScheme::two_level && (spec.bits == 4 || spec.bits == 8);
+  if (known) return;
+  throw_error(ErrorCode::unsupported, "{}: codes of {} bits{}; sparkx multiplies integers of 4 and 8 bits", name,
+              spec.bits,
+              spec.values != CodeValues::integers    ? " that are no integers"
+              : spec.scheme == CodeScheme::two_level ? " with two levels of scales"
+                                                     : "");
+}
+
 template <typename T>
 T load(const std::byte* from) {
   T value;
@@ -160,6 +172,7 @@ class Layout {
   WeightFormat matrix_format(const TensorInfo& tensor, const QuantizedMatrix* quantized, bool quantize) {
     if (quantized != nullptr) {
       const QuantizationSpec& spec = quantized->spec;
+      check_kernel(tensor.name, spec);
       const WeightFormat format{codes_of(spec.bits), spec.group, kind_of(spec.scale_dtype), spec.scheme, spec.zero};
       kinds_.insert(format_name(format));
       return format;

@@ -226,7 +226,7 @@ TEST(StoredCodes, AreNotQuantizedAgain) {
   EXPECT_EQ(plan.kinds, "8-bit (groups of 32), float32");
 }
 
-TEST(StoredCodes, SpecsThatNoKernelHasAreRefused) {
+TEST(StoredCodes, SpecsThatNoFormatHasAreRefused) {
   testing::RandomModel random(odd_spec(true));
   Checkpoint checkpoint = random.open();
   const std::string name = "model.layers.0.mlp.up_proj.weight";
