@@ -25,6 +25,7 @@
 #include "sparkx/benchmark.hpp"
 #include "sparkx/chat.hpp"
 #include "sparkx/error.hpp"
+#include "sparkx/evaluation.hpp"
 #include "sparkx/generation.hpp"
 #include "sparkx/sampling.hpp"
 #include "sparkx/types.hpp"
@@ -59,6 +60,9 @@ class TextTokenizer {
   std::optional<TokenId> find(std::string_view token) const;
 
   std::int64_t vocab_size() const;  // ids are 0 … vocab_size() - 1
+
+  // What makes it another vocabulary than that of `other`, for a person; empty when every id has the same text in both.
+  std::string difference(const TextTokenizer& other) const;
 
  private:
   friend class LanguageModel;
@@ -168,6 +172,16 @@ class LanguageModel {
   // Error{invalid_argument} for no tokens or more than the context holds, Error{io}, Error{cancelled}.
   void write_logits(std::span<const TokenId> tokens, const std::filesystem::path& file, std::int64_t chunk,
                     const std::function<bool(std::int64_t done, std::int64_t total)>& progress = {});
+
+  // How well the model predicts `tokens` (sparkx/evaluation.hpp). Throws Error{invalid_argument} for fewer than two
+  // tokens, one outside the vocabulary, and options outside their range, Error{corrupt} when the model's logits are not
+  // finite, Error{cancelled}.
+  PerplexityResult perplexity(std::span<const TokenId> tokens, const EvaluationOptions& options = {});
+
+  // How far the predictions of `other` are from this model's. Also throws Error{invalid_argument} for the same object
+  // twice and for vocabularies of different sizes.
+  LogitsComparison compare_logits(LanguageModel& other, std::span<const TokenId> tokens,
+                                  const EvaluationOptions& options = {});
 
   // Measures the speed of prompts and of decoding. Throws Error{invalid_argument} for options that make no sense or
   // sequences longer than the context, Error{out_of_memory} when there is no room for the batch, Error{cancelled}.

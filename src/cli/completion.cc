@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -47,6 +48,15 @@ std::vector<OptionWords> options_of(const CLI::App& app) {
     result.push_back(std::move(words));
   }
   return result;
+}
+
+// Whether it takes files or folders beside its options.
+bool takes_files(const CLI::App& app) {
+  const auto options = app.get_options();
+  return std::any_of(options.begin(), options.end(), [](const CLI::Option* option) {
+    const std::string type = option->get_type_name();
+    return option->get_positional() && (type == "FILE" || type == "PATH");
+  });
 }
 
 std::string all_names(const std::vector<OptionWords>& options) {
@@ -101,7 +111,8 @@ std::string bash_script(const CLI::App& app) {
   for (const CLI::App* command : commands_of(app)) {
     names.push_back(command->get_name());
     const std::vector<OptionWords> options = options_of(*command);
-    cases += fmt::format("    {}) words=\"{}\" ;;\n", command->get_name(), all_names(options));
+    cases += fmt::format("    {}) words=\"{}\"{} ;;\n", command->get_name(), all_names(options),
+                         takes_files(*command) ? " files=yes" : "");
     for (const OptionWords& option : options) {
       if (option.takes_value) {
         files += fmt::format("    {}:{}) {} ;;\n", command->get_name(),
@@ -111,7 +122,7 @@ std::string bash_script(const CLI::App& app) {
   }
   return fmt::format(R"(# bash completion for sparkx: source <(sparkx completion bash)
 _sparkx() {{
-  local word=${{COMP_WORDS[COMP_CWORD]}} previous=${{COMP_WORDS[COMP_CWORD - 1]}} command=${{COMP_WORDS[1]}} words
+  local word=${{COMP_WORDS[COMP_CWORD]}} previous=${{COMP_WORDS[COMP_CWORD - 1]}} command=${{COMP_WORDS[1]}} words files
   COMPREPLY=()
   if [ "$COMP_CWORD" -eq 1 ]; then
     COMPREPLY=($(compgen -W "{} {}" -- "$word"))
@@ -124,7 +135,10 @@ _sparkx() {{
   esac
   case $word in
     -*) COMPREPLY=($(compgen -W "$words" -- "$word")) ;;
-    *) [ "$command" = completion ] && COMPREPLY=($(compgen -W "bash zsh fish" -- "$word")) ;;
+    *)
+      [ "$command" = completion ] && COMPREPLY=($(compgen -W "bash zsh fish" -- "$word"))
+      [ -n "$files" ] && compopt -o filenames && COMPREPLY=($(compgen -f -- "$word"))
+      ;;
   esac
 }}
 complete -F _sparkx sparkx
@@ -146,6 +160,7 @@ std::string zsh_script(const CLI::App& app) {
       }
     }
     if (command->get_name() == "completion") cases += " \\\n        '1:shell:(bash zsh fish)'";
+    if (takes_files(*command)) cases += " \\\n        '*:file:_files'";
     cases += "\n      ;;\n";
   }
   std::string general;
@@ -199,6 +214,7 @@ std::string fish_script(const CLI::App& app) {
     text += fmt::format("complete -c sparkx -n '__fish_use_subcommand' -a {} -d '{}'\n", name,
                         shell_quoted(command->get_description()));
     text += fish_options(*command, "__fish_seen_subcommand_from " + name);
+    if (takes_files(*command)) text += fmt::format("complete -c sparkx -n '__fish_seen_subcommand_from {}' -F\n", name);
   }
   return text + "complete -c sparkx -n '__fish_seen_subcommand_from completion' -a 'bash zsh fish'\n";
 }

@@ -101,6 +101,15 @@ void add_model_arguments(CLI::App& command, ModelArguments& arguments) {
   command.add_flag("--verbose", arguments.verbose, "Say what is used, and how long it took");
 }
 
+void add_evaluation_arguments(CLI::App& command, EvaluationOptions& options) {
+  command.add_option("--context,--ctx", options.context, "Tokens of a window; by default 2048, or what the model can")
+      ->transform(whole_number(1))
+      ->type_name("N");
+  command.add_option("--stride", options.stride, "Tokens from one window to the next; by default half of the context")
+      ->transform(whole_number(1))
+      ->type_name("N");
+}
+
 LanguageModel load_model(const ModelArguments& arguments, ModelOptions options, const std::string& shape) {
   options.dtype = arguments.dtype;
   options.quantize = arguments.quantize;

@@ -30,6 +30,9 @@ struct ModelArguments {
 void add_model_option(CLI::App& command, std::string& model);
 void add_model_arguments(CLI::App& command, ModelArguments& arguments);
 
+// How a text is read to be evaluated: --context, which is --ctx too, and --stride.
+void add_evaluation_arguments(CLI::App& command, EvaluationOptions& options);
+
 // Loads the model with a progress bar, says once when it is the built-in one, and prints its warnings. `options` gives
 // what the command decides. With a `shape` it is a synthetic model. Throws Error{cancelled} on Ctrl-C.
 LanguageModel load_model(const ModelArguments& arguments, ModelOptions options, const std::string& shape = "");

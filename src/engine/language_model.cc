@@ -5,8 +5,10 @@
 #include <optional>
 #include <utility>
 
+#include "core/cpu_features.h"
 #include "core/error.h"
 #include "engine/benchmark.h"
+#include "engine/evaluation.h"
 #include "engine/generation.h"
 #include "engine/sequence.h"
 #include "engine/text_tokenizer.h"
@@ -60,6 +62,7 @@ struct LanguageModel::Impl {
       if (*options.threads < 1) throw_error(ErrorCode::invalid_argument, "threads must be 1 or more");
       load.threads = *options.threads;
     }
+    threads = options.threads.value_or(default_thread_count());
     load.cpus = options.cpu_affinity;
     load.lock_memory = options.lock_memory;
     load.progress = options.progress;
@@ -82,6 +85,7 @@ struct LanguageModel::Impl {
 
   GenerationOptions defaults;
   std::vector<std::string> warnings;
+  int threads = 0;           // for work beside the model's own
   std::string no_tokenizer;  // the message when it is asked for
   std::optional<TextTokenizer> tokenizer;
   std::unique_ptr<Model> model;
@@ -186,6 +190,17 @@ void LanguageModel::write_logits(std::span<const TokenId> tokens, const std::fil
     if (progress && !progress(done, total)) throw_error(ErrorCode::cancelled, "cancelled");
   }
   writer.commit();
+}
+
+PerplexityResult LanguageModel::perplexity(std::span<const TokenId> tokens, const EvaluationOptions& options) {
+  ThreadPool threads(impl_->threads);
+  return evaluate_perplexity(*impl_->model, tokens, options, threads);
+}
+
+LogitsComparison LanguageModel::compare_logits(LanguageModel& other, std::span<const TokenId> tokens,
+                                               const EvaluationOptions& options) {
+  ThreadPool threads(impl_->threads);
+  return evaluate_difference(*impl_->model, *other.impl_->model, tokens, options, threads);
 }
 
 BenchmarkReport LanguageModel::benchmark(const BenchmarkOptions& options) {

@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "core/file.h"
+#include "core/printable.h"
 #include "engine/builtin_model.h"
 #include "engine/chat.h"
 #include "formats/gguf_model.h"
@@ -111,6 +112,19 @@ std::optional<TokenId> TextTokenizer::find(std::string_view token) const {
 
 std::int64_t TextTokenizer::vocab_size() const {
   return impl_->tokenizer.vocab_size();
+}
+
+std::string TextTokenizer::difference(const TextTokenizer& other) const {
+  if (vocab_size() != other.vocab_size()) {
+    return fmt::format("the vocabularies have {} and {} tokens", vocab_size(), other.vocab_size());
+  }
+  for (TokenId id = 0; id < vocab_size(); ++id) {
+    const std::string_view ours = impl_->tokenizer.token_bytes(id), theirs = other.impl_->tokenizer.token_bytes(id);
+    if (ours != theirs) {
+      return fmt::format("token {} is {} in the one and {} in the other", id, in_quotes(ours), in_quotes(theirs));
+    }
+  }
+  return "";
 }
 
 }  // namespace sparkx

@@ -42,6 +42,7 @@ TEST(CommandLine, HelpGoesToStandardOutputAndHasExamples) {
                                                                                          {"render", "--help"},
                                                                                          {"parse", "--help"},
                                                                                          {"bench", "--help"},
+                                                                                         {"perplexity", "--help"},
                                                                                          {"completion", "--help"}}) {
     const ProcessResult r = sparkx(arguments);
     EXPECT_EQ(r.status, 0);
@@ -291,7 +292,8 @@ TEST(CommandLine, ColourOnlyOnATerminalAndNotWithNoColor) {
 }
 
 TEST(CommandLine, HelpIsFreeOfTheLibrarysClutterAndFitsAWindow) {
-  for (const std::string command : {"generate", "logits", "tokenize", "render", "parse", "bench", "completion"}) {
+  for (const std::string command :
+       {"generate", "logits", "tokenize", "render", "parse", "bench", "perplexity", "completion"}) {
     const std::string help = sparkx({command, "--help"}).out;
     for (const char* clutter :
          {":FLOAT", " in [", ":POSITIVE", ":{", "{false}", "REQUIRED", "Needs:", "Excludes:", "...\n"}) {
@@ -329,6 +331,8 @@ TEST(Completion, BashKnowsCommandsOptionsFilesAndValues) {
   EXPECT_EQ(complete("sparkx generate -m " + folder.path().string() + "/mo"), folder.path().string() + "/models\n");
   EXPECT_EQ(complete("sparkx generate --dtype b"), "bfloat16\nbfloat16-fast\n");
   EXPECT_EQ(complete("sparkx generate --temp ''"), "\n");
+  EXPECT_EQ(complete("sparkx perplexity " + folder.path().string() + "/spar"), script + "\n");
+  EXPECT_EQ(complete("sparkx generate " + folder.path().string() + "/spar"), "\n");
 }
 
 TEST(Completion, ZshAndFishScriptsNameEveryOptionOfGenerate) {
