@@ -312,6 +312,12 @@ void place(std::vector<GgufTensor>& tensors, std::uint64_t header_end, std::uint
 
 }  // namespace
 
+const GgufType* find_gguf_type(std::string_view name) {
+  const auto type =
+      std::find_if(std::begin(kTypes), std::end(kTypes), [name](const GgufType& known) { return known.name == name; });
+  return type == std::end(kTypes) ? nullptr : type;
+}
+
 GgufMetadata::GgufMetadata(std::string file, std::vector<std::pair<std::string, GgufValue>> entries)
     : file_(std::move(file)), entries_(std::move(entries)), by_key_(entries_.size()) {
   std::iota(by_key_.begin(), by_key_.end(), 0u);
@@ -375,6 +381,7 @@ const std::vector<Element>* GgufMetadata::array(std::string_view key) const {
 }
 template const std::vector<bool>* GgufMetadata::array(std::string_view) const;
 template const std::vector<std::int64_t>* GgufMetadata::array(std::string_view) const;
+template const std::vector<double>* GgufMetadata::array(std::string_view) const;
 template const std::vector<std::string>* GgufMetadata::array(std::string_view) const;
 
 GgufHeader read_gguf(const ByteSource& file) {

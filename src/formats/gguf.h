@@ -23,6 +23,9 @@ struct GgufType {
   std::uint64_t block_bytes;
 };
 
+// The type of this name; null for one that the format does not have.
+const GgufType* find_gguf_type(std::string_view name);
+
 struct GgufTensor {
   std::string name;
   const GgufType* type;
