@@ -103,7 +103,7 @@ struct ModelOptions {
   // Of the weights in memory: "auto" (as in the file), "float32", "bfloat16", "float16"; "bfloat16-fast" also rounds
   // activations to bfloat16 and sums by the CPU's own instruction: results then depend on the CPU.
   std::string dtype = "auto";
-  std::string quantize = "none";     // while loading: "none", "4bit", "8bit"; as MLX does, in groups of …
+  std::string quantize = "none";     // while loading: "none", "2bit" to "6bit", "8bit"; as MLX does, in groups of …
   int group_size = 64;               // … 32, 64 or 128 columns
   bool head_quantize = true;         // also the head, which is the embedding of a model with tied embeddings
   std::string activations = "int8";  // as they meet quantized weights: "int8" is fast, "float32" is exact

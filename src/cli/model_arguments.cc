@@ -54,7 +54,7 @@ void add_model_arguments(CLI::App& command, ModelArguments& arguments) {
       ->capture_default_str();
   CLI::Option* quantize =
       command.add_option("--quantize", arguments.quantize, "Quantize the weights while loading, as MLX does")
-          ->check(one_of({"none", "4bit", "8bit"}))
+          ->check(one_of({"none", "2bit", "3bit", "4bit", "5bit", "6bit", "8bit"}))
           ->type_name("MODE")
           ->capture_default_str();
   command.add_option("--group-size", arguments.group_size, "Columns that share a scale when quantizing; by default 64")

@@ -5,7 +5,7 @@
 //           [ 16 scales | 64 bytes of codes | … ]                                                   offset
 //   row     [ what a group has in front, up to a multiple of 64 bytes | all codes ]                 kWholeRow
 //
-//   codes4, 64 bytes, 8 columns                   codes8, 4 columns
+//   codes4, 64 bytes, 8 columns                   codes8, 4 columns                 others: simd/planes.h
 //   lane 0            lane 1         … lane 15    lane 0      lane 1      … lane 15
 //   |0 4|1 5|2 6|3 7| |0 4|1 5|2 6|3 7|           |0|1|2|3|   |0|1|2|3|
 //    low and high half of a byte: columns
@@ -16,12 +16,19 @@
 namespace sparkx::kernels {
 namespace {
 
-// Columns in 64 bytes.
+// Columns that are decoded at once.
 template <WeightKind kind>
-constexpr int kStepColumns = kind == WeightKind::codes4    ? 8
-                             : kind == WeightKind::codes8  ? 4
-                             : kind == WeightKind::float32 ? 1
-                                                           : 2;
+constexpr int kStepColumns = kind == WeightKind::float32  ? 1
+                             : is_dense(kind)             ? 2
+                             : kind == WeightKind::codes4 ? 8
+                                                          : 4;
+
+template <WeightKind kind>
+constexpr int kLowPlaneBits = low_plane_bits(kind);
+template <WeightKind kind>
+constexpr int kHighPlaneBits = high_plane_bits(kind);
+template <WeightKind kind>
+constexpr std::int64_t kStretchBytes = 64 * code_bits(kind);
 
 // Where things lie, seen from the start of a block of kBlockColumns. A panel of whole rows is one of groups as long as
 // a block, whose scales stand far in front of them.
@@ -58,7 +65,7 @@ inline CodeLayout code_layout(const WeightFormat& format, std::int64_t block) {
                                              : format.scheme == CodeScheme::zero_point ? kLanes
                                                                                        : 0);
   layout.codes_offset = whole_row ? (header + 63) / 64 * 64 : header;
-  layout.group_bytes = (whole_row ? 0 : header) + layout.group / kStepColumns<kind> * 64;
+  layout.group_bytes = (whole_row ? 0 : header) + layout.group / kStretchColumns * kStretchBytes<kind>;
   layout.block_offset = (block >> layout.shift) * layout.group_bytes;
   layout.scale_offset = whole_row ? -layout.block_offset : 0;
   layout.second_offset = layout.scale_offset + scale_bytes;
@@ -81,11 +88,20 @@ inline F32x16 codes_at(I32x16 words, I32x16 mask) {
   return to_float(shift_right_arithmetic<shift>(words) & mask);
 }
 
-// The codes of one step as floats, column after column.
+// Four columns of all lanes, one a byte: word `i` of a plane of `bits` bits, of which a load has 8 / bits.
+template <int bits>
+inline I32x16 plane_word(const std::byte* plane, std::int64_t i) {
+  constexpr int kWords = 8 / bits;
+  const I32x16 words = shift_right_arithmetic(load_int(plane + i / kWords * 64), static_cast<int>(i % kWords) * bits);
+  return words & splat<I32x16>(0x01010101 * ((1 << bits) - 1));
+}
+
+// The codes of one step as floats, column after column: from column k of a group whose codes begin at `codes`.
 template <WeightKind kind>
-inline __attribute__((always_inline)) void decode_codes(I32x16 words, F32x16 (&column)[kStepColumns<kind>]) {
+inline __attribute__((always_inline)) void decode_codes(const std::byte* codes, std::int64_t k,
+                                                        F32x16 (&column)[kStepColumns<kind>]) {
   if constexpr (kind == WeightKind::codes4) {
-    const I32x16 mask = splat<I32x16>(15);
+    const I32x16 words = load_int(codes + k / 8 * 64), mask = splat<I32x16>(15);
     column[0] = codes_at<0>(words, mask);
     column[1] = codes_at<8>(words, mask);
     column[2] = codes_at<16>(words, mask);
@@ -95,6 +111,18 @@ inline __attribute__((always_inline)) void decode_codes(I32x16 words, F32x16 (&c
     column[6] = codes_at<20>(words, mask);
     column[7] = codes_at<28>(words, mask);
   } else {
+    const std::byte* stretch = codes + k / kStretchColumns * kStretchBytes<kind>;
+    const std::int64_t i = k % kStretchColumns / 4;
+    I32x16 words{};
+    if constexpr (kind == WeightKind::codes8) {
+      words = load_int(stretch + i * 64);
+    } else {
+      words = plane_word<kLowPlaneBits<kind>>(stretch, i);
+      if constexpr (kHighPlaneBits<kind> != 0) {
+        const I32x16 high = plane_word<kHighPlaneBits<kind>>(stretch + 64 * kLowPlaneBits<kind>, i);
+        words = words | shift_left<kLowPlaneBits<kind>>(high);
+      }
+    }
     const I32x16 mask = splat<I32x16>(255);
     column[0] = codes_at<0>(words, mask);
     column[1] = codes_at<8>(words, mask);
@@ -103,12 +131,22 @@ inline __attribute__((always_inline)) void decode_codes(I32x16 words, F32x16 (&c
   }
 }
 
+// Bits of column k % 32 of one lane in a plane of `bits` bits.
+inline int plane_bits_of(const std::byte* plane, int bits, std::int64_t k, std::int64_t lane) {
+  const std::int64_t word = k % kStretchColumns / 4, words = 8 / bits;
+  const int byte = static_cast<int>(plane[word / words * 64 + lane * 4 + k % 4]);
+  return byte >> (word % words * bits) & ((1 << bits) - 1);
+}
+
 // Column k of one lane; `codes` are those of its group.
 template <WeightKind kind>
 inline float code_of(const std::byte* codes, std::int64_t k, std::int64_t lane) {
-  constexpr int kColumns = kStepColumns<kind>;
-  const int code = static_cast<int>(codes[(k / kColumns * kLanes + lane) * 4 + k % 4]);
-  if constexpr (kind == WeightKind::codes4) return static_cast<float>(k % 8 < 4 ? code & 15 : code >> 4);
+  const std::byte* stretch = codes + k / kStretchColumns * kStretchBytes<kind>;
+  int code = plane_bits_of(stretch, kLowPlaneBits<kind>, k, lane);
+  if constexpr (kHighPlaneBits<kind> != 0) {
+    const std::byte* high = stretch + 64 * kLowPlaneBits<kind>;
+    code |= plane_bits_of(high, kHighPlaneBits<kind>, k, lane) << kLowPlaneBits<kind>;
+  }
   return static_cast<float>(code);
 }
 

@@ -19,8 +19,10 @@ inline __attribute__((always_inline)) void stretch(const std::byte* codes, std::
                                                    I32x16 (&sums)[P][T]) {
   if constexpr (kind == WeightKind::codes4) {
     half_byte_stretch<P, T>(codes, panel_stride, x, token_stride, sums);
-  } else {
+  } else if constexpr (kind == WeightKind::codes8) {
     byte_stretch<P, T>(codes, panel_stride, x, token_stride, sums);
+  } else {
+    plane_stretch<kind, P, T>(codes, panel_stride, x, token_stride, sums);
   }
 }
 
@@ -38,7 +40,6 @@ struct CodeTile {
   static constexpr int kVectors = kCodeVectors;
   static constexpr int kPanels = 1;  // one stream of memory: its groups already hide each other's latency
   static constexpr int kGroup = kind == WeightKind::codes8 ? 32 : 64;  // of the activations
-  static constexpr std::int64_t kStretchBytes = kStretchColumns / kStepColumns<kind> * 64;
 
   template <int P, int T>
   static void sum(const PanelMatrix& w, std::int64_t panel, const Input& x, std::int64_t token, F32x16 (&total)[P][T]) {
@@ -72,7 +73,7 @@ struct CodeTile {
           SPARKX_UNROLL
           for (int t = 0; t < T; ++t) d[p][t] = splat<I32x16>(0);
         }
-        for (std::int64_t s = begin; s < end; s += kStretchColumns, step += kStretchBytes) {
+        for (std::int64_t s = begin; s < end; s += kStretchColumns, step += kStretchBytes<kind>) {
           stretch<kind, P, T>(step, w.panel_bytes, codes + s, x.code_stride, d);
         }
         const float* scales = x.scales + token * x.group_stride + begin / kGroup;
@@ -169,7 +170,6 @@ struct TokenCodeTile {
   static constexpr int kTokens = kCodeTokens;
   static constexpr int kVectors = kCodeVectors;
   static constexpr int kPanels = 1;
-  static constexpr std::int64_t kStretchBytes = kStretchColumns / kStepColumns<WeightKind::codes8> * 64;
 
   template <int P, int T>
   static void sum(const PanelMatrix& w, std::int64_t panel, const Input& x, std::int64_t token, F32x16 (&total)[P][T]) {
@@ -183,7 +183,7 @@ struct TokenCodeTile {
       SPARKX_UNROLL
       for (int t = 0; t < T; ++t) d[p][t] = splat<I32x16>(0);
     }
-    for (std::int64_t k = 0; k < w.columns; k += kStretchColumns, step += kStretchBytes) {
+    for (std::int64_t k = 0; k < w.columns; k += kStretchColumns, step += kStretchBytes<WeightKind::codes8>) {
       stretch<WeightKind::codes8, P, T>(step, w.panel_bytes, codes + k, x.code_stride, d);
     }
     SPARKX_UNROLL

@@ -102,7 +102,7 @@ inline F32x16 load_row(const std::byte* row, std::int64_t k) {
 template <WeightKind kind>
 void quantize_affine(const std::byte* row, std::int64_t columns, int bits_per_code, int group, std::uint8_t* codes,
                      float* scales, float* biases) {
-  const float largest_code = bits_per_code == 8 ? 255.0f : 15.0f;
+  const float largest_code = static_cast<float>((1 << bits_per_code) - 1);
   for (std::int64_t begin = 0; begin < columns; begin += group) {
     F32x16 high = splat<F32x16>(-__builtin_inff()), low = splat<F32x16>(-__builtin_inff());
     for (std::int64_t k = begin; k < begin + group; k += kLanes) {

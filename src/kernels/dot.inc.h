@@ -22,8 +22,10 @@ namespace {
 enum class CodeForm { none, biased, zeroed };
 
 // The weights of one step: kColumns columns in 64 bytes of a panel.
+template <WeightKind kind, CodeForm form>
+struct CodeStep;
 template <WeightKind kind, CodeForm form = CodeForm::none>
-struct Step;
+struct Step : CodeStep<kind, form> {};
 
 template <>
 struct Step<WeightKind::float32> {
@@ -69,17 +71,13 @@ struct CodeStep {
       scale = load_group_scales(group, layout);
       second = form == CodeForm::biased ? load_group_biases(group, layout) : load_group_zeros(group, layout);
     }
-    decode_codes<kind>(load_int(group + layout.codes_offset + in_group / kColumns * 64), column);
+    decode_codes<kind>(group + layout.codes_offset, in_group, column);
     SPARKX_UNROLL
     for (int c = 0; c < kColumns; ++c) {
       column[c] = form == CodeForm::biased ? fma(scale, column[c], second) : scale * (column[c] - second);
     }
   }
 };
-template <CodeForm form>
-struct Step<WeightKind::codes4, form> : CodeStep<WeightKind::codes4, form> {};
-template <CodeForm form>
-struct Step<WeightKind::codes8, form> : CodeStep<WeightKind::codes8, form> {};
 
 // sums[p][t] = the chains of `columns` columns of panel p and token t, from +0. Panels are `panel_stride` bytes apart,
 // tokens `token_stride` floats. Nothing behind the last column is multiplied, not even zeros: that could turn -0 to +0.

@@ -31,14 +31,31 @@ enum class WeightKind {
   float32,
   bfloat16,
   float16,
-  codes4,  // unsigned codes of 4 bits, of which a CodeScheme makes weights
-  codes8,  // the same with 8 bits
+  codes2,  // unsigned codes of 2 bits, of which a CodeScheme makes weights
+  codes3,  // and so on
+  codes4,
+  codes5,
+  codes6,
+  codes8,
 };
-inline constexpr int kWeightKinds = 5;
+inline constexpr int kWeightKinds = 9;
 inline constexpr int kDenseKinds = 3;  // the first ones
 
 constexpr bool is_dense(WeightKind kind) {
   return static_cast<int>(kind) < kDenseKinds;
+}
+
+// Bits of a code. They lie in one plane or in two: 2, 4, 8 and 2 + 1, 4 + 1, 4 + 2.
+constexpr int code_bits(WeightKind kind) {
+  constexpr int kBits[] = {0, 0, 0, 2, 3, 4, 5, 6, 8};
+  return kBits[static_cast<int>(kind)];
+}
+constexpr int low_plane_bits(WeightKind kind) {
+  const int bits = code_bits(kind);
+  return bits == 8 ? 8 : bits >= 4 ? 4 : 2;
+}
+constexpr int high_plane_bits(WeightKind kind) {
+  return code_bits(kind) - low_plane_bits(kind);
 }
 
 // The forms in which activations meet weights.
@@ -78,11 +95,13 @@ constexpr int form_group(ActivationForm form) {
 // that one 64-byte load feeds 16 lanes; rows and columns that do not exist are zero.
 //   float32   [column][16]
 //   bfloat16, float16   [column / 2][16][2]
-//   codes     for each group: scales [16], biases [16] or zeros [16] (bytes) where the scheme has them, then codes up
-//   to
-//             a whole stretch of 32 columns:
-//     codes4    [column / 8][16][4]: byte j has column j in its low half and column j + 4 in its high half
+//   codes     for each group: scales [16], biases [16] or zeros [16] (bytes) where the scheme has them, then codes
+//             up to a whole stretch of 32 columns, each stretch 64 bytes a bit:
 //     codes8    [column / 4][16][4]
+//     codes4    [column / 8][16][4]: byte j has column j in its low half and column j + 4 in its high half
+//     codes2    [column / 16][16][4]: byte j has columns j, j + 4, j + 8 and j + 12, the first in the lowest bits
+//     codes3, codes5, codes6   a stretch of codes2 or codes4, then the upper bits in the same way: 1 bit [16][4],
+//               byte j has columns j, j + 4, … j + 28; 2 bits as codes2
 struct PanelMatrix {
   WeightFormat format;
   std::int64_t rows;
@@ -205,7 +224,7 @@ struct KernelTable {
   // Rule 5, for all n columns of one token; of `out` codes, scales[0] and sums[0] are written.
   void (*code_token)(const float* x, std::int64_t n, const CodedRow& out);
 
-  // Quantizes one row as MLX does (docs/model.md, MLX checkpoint format): `bits` 4 or 8, `columns` a multiple of
+  // Quantizes one row as MLX does (docs/model.md, MLX checkpoint format): `bits` 2 to 6 or 8, `columns` a multiple of
   // `group`, a multiple of 16. codes [columns], scales and biases [columns / group], not yet rounded to the row's type.
   // Indexed by the dense kind of the row.
   void (*quantize_affine[kDenseKinds])(const std::byte* row, std::int64_t columns, int bits, int group,

@@ -116,11 +116,10 @@ std::size_t header_bytes(const WeightFormat& format) {
   return format.group == kWholeRow ? static_cast<std::size_t>(round_up(static_cast<std::int64_t>(bytes), 64)) : bytes;
 }
 std::size_t code_bytes(const WeightFormat& format, std::int64_t columns) {
-  return static_cast<std::size_t>(round_up(columns, kStretchColumns)) * kLanes /
-         (format.kind == WeightKind::codes4 ? 2 : 1);
+  return static_cast<std::size_t>(round_up(columns, kStretchColumns)) / kStretchColumns * 64 * code_bits(format.kind);
 }
 
-// `count` codes of one lane.
+// `count` codes of one lane, into zeros.
 void store_codes(WeightKind kind, const std::uint8_t* from, std::int64_t count, int lane, std::byte* codes) {
   if (kind == WeightKind::codes4) {
     for (std::int64_t k = 0; k < count; k += 8) {
@@ -130,10 +129,21 @@ void store_codes(WeightKind kind, const std::uint8_t* from, std::int64_t count, 
       const std::uint32_t both = low | high << 4;
       std::memcpy(codes + (k / 8 * kLanes + lane) * 4, &both, 4);
     }
-  } else {
+  } else if (kind == WeightKind::codes8) {
     for (std::int64_t k = 0; k < count; k += 4) {
       std::memcpy(codes + (k / 4 * kLanes + lane) * 4, from + k,
                   static_cast<std::size_t>(count - k < 4 ? count - k : 4));
+    }
+  } else {
+    const int low = low_plane_bits(kind), high = high_plane_bits(kind);
+    const auto set = [&](std::byte* plane, int bits, std::int64_t k, int value) {
+      const std::int64_t word = k / 4, words = 8 / bits;
+      plane[word / words * 64 + lane * 4 + k % 4] |= static_cast<std::byte>(value << (word % words * bits));
+    };
+    for (std::int64_t k = 0; k < count; ++k) {
+      std::byte* stretch = codes + k / kStretchColumns * 64 * code_bits(kind);
+      set(stretch, low, k % kStretchColumns, from[k] & ((1 << low) - 1));
+      if (high != 0) set(stretch + 64 * low, high, k % kStretchColumns, from[k] >> low);
     }
   }
 }
@@ -151,12 +161,10 @@ std::size_t panel_bytes(const WeightFormat& format, std::int64_t columns) {
     case WeightKind::bfloat16:
     case WeightKind::float16:
       return static_cast<std::size_t>((columns + 1) / 2) * 64;
-    case WeightKind::codes4:
-    case WeightKind::codes8:
+    default:
       const std::size_t bytes = group_count(format, columns) * header_bytes(format) + code_bytes(format, columns);
       return static_cast<std::size_t>(round_up(static_cast<std::int64_t>(bytes), 64));
   }
-  return 0;
 }
 
 std::size_t kv_block_bytes(KvKind kind, int head_dim) {

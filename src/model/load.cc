@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <string>
 #include <utility>
@@ -125,13 +126,16 @@ std::optional<WeightKind> parse_weight_kind(std::string_view name) {
 
 std::optional<Quantization> parse_quantization(std::string_view mode, int group, bool head) {
   if (mode == "none") return std::nullopt;
-  if (mode != "4bit" && mode != "8bit") {
-    throw_error(ErrorCode::invalid_argument, "quantization \"{}\": none, 4bit and 8bit are known", mode);
+  constexpr std::pair<std::string_view, int> kModes[] = {{"2bit", 2}, {"3bit", 3}, {"4bit", 4},
+                                                         {"5bit", 5}, {"6bit", 6}, {"8bit", 8}};
+  const auto known = std::find_if(std::begin(kModes), std::end(kModes), [&](const auto& m) { return m.first == mode; });
+  if (known == std::end(kModes)) {
+    throw_error(ErrorCode::invalid_argument, "quantization \"{}\": none, 2bit to 6bit and 8bit are known", mode);
   }
   if (group != 32 && group != 64 && group != 128) {
     throw_error(ErrorCode::invalid_argument, "quantization in groups of {}: 32, 64 and 128 are possible", group);
   }
-  return Quantization{mode == "4bit" ? 4 : 8, group, head};
+  return Quantization{known->second, group, head};
 }
 
 ActivationMode parse_activation_mode(std::string_view name) {

@@ -54,7 +54,7 @@ std::int64_t choose_context(const MemoryNeed& need, std::optional<std::int64_t> 
 std::optional<kernels::WeightKind> parse_weight_kind(std::string_view name);
 // The same and "bfloat16-fast", into dtype and fast_bfloat16.
 void parse_dtype(std::string_view name, WeightOptions& weights);
-// "4bit", "8bit", in groups of 32, 64 or 128; absent for "none". Throws Error{invalid_argument}.
+// "2bit" to "6bit" and "8bit", in groups of 32, 64 or 128; absent for "none". Throws Error{invalid_argument}.
 std::optional<Quantization> parse_quantization(std::string_view mode, int group, bool head);
 // "int8", "float32". Throws Error{invalid_argument}.
 ActivationMode parse_activation_mode(std::string_view name);

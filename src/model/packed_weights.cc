@@ -46,31 +46,25 @@ Dtype dtype_of(WeightKind dense) {
   }
 }
 
-int bits_of(WeightKind codes) {
-  return codes == WeightKind::codes4 ? 4 : 8;
-}
-
 WeightKind codes_of(int bits) {
-  return bits == 4 ? WeightKind::codes4 : WeightKind::codes8;
+  constexpr WeightKind kKinds[] = {WeightKind::codes2, WeightKind::codes3, WeightKind::codes4,
+                                   WeightKind::codes5, WeightKind::codes6, WeightKind::codes8};
+  return *std::find_if(std::begin(kKinds), std::end(kKinds) - 1,
+                       [&](WeightKind kind) { return kernels::code_bits(kind) == bits; });
 }
 
 std::string format_name(const WeightFormat& format) {
   if (kernels::is_dense(format.kind)) return dtype_name(dtype_of(format.kind));
   if (format.scheme == CodeScheme::w8a8) return "W8A8";
   std::string group = format.group == kWholeRow ? "one scale a row" : fmt::format("groups of {}", format.group);
-  return fmt::format("{}-bit ({})", bits_of(format.kind), group);
+  return fmt::format("{}-bit ({})", kernels::code_bits(format.kind), group);
 }
 
 // Throws Error{unsupported} for codes that no kernel multiplies.
 void check_kernel(const std::string& name, const QuantizationSpec& spec) {
-  const bool known =
-      spec.values == CodeValues::integers && spec.scheme != CodeScheme::two_level && (spec.bits == 4 || spec.bits == 8);
-  if (known) return;
-  throw_error(ErrorCode::unsupported, "{}: codes of {} bits{}; sparkx multiplies integers of 4 and 8 bits", name,
-              spec.bits,
-              spec.values != CodeValues::integers    ? " that are no integers"
-              : spec.scheme == CodeScheme::two_level ? " with two levels of scales"
-                                                     : "");
+  if (spec.values == CodeValues::integers && spec.scheme != CodeScheme::two_level) return;
+  throw_error(ErrorCode::unsupported, "{}: codes of {} bits{}; sparkx multiplies integers with one scale a group", name,
+              spec.bits, spec.values != CodeValues::integers ? " that are no integers" : " with two levels of scales");
 }
 
 template <typename T>
@@ -321,9 +315,10 @@ class Packer {
     std::int64_t groups = columns / format.group;
     std::size_t row_bytes = columns * dtype_size(dtype_of(kind));
     for (int row = 0; row < row_count; ++row) {
-      kernels_.quantize_affine[static_cast<int>(kind)](
-          rows + row * row_bytes, columns, bits_of(format.kind), format.group, worker.codes.data() + row * columns,
-          worker.scales.data() + row * groups, worker.biases.data() + row * groups);
+      kernels_.quantize_affine[static_cast<int>(kind)](rows + row * row_bytes, columns, kernels::code_bits(format.kind),
+                                                       format.group, worker.codes.data() + row * columns,
+                                                       worker.scales.data() + row * groups,
+                                                       worker.biases.data() + row * groups);
     }
     pack_codes(format, row_count, columns, worker, panel);
   }

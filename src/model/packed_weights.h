@@ -25,7 +25,7 @@ enum class ActivationMode { int8, float32 };
 // Quantizing while loading, as MLX does (docs/model.md, MLX checkpoint format): all matrices but g_proj whose columns
 // are a multiple of the group.
 struct Quantization {
-  int bits;          // 4 or 8
+  int bits;          // 2 to 6, or 8
   int group;         // 32, 64 or 128
   bool head = true;  // the head too, which is the embedding of a tied model
 };

@@ -14,14 +14,15 @@ using sparkx::testing::Numbers;
 using sparkx::testing::PackedMatrix;
 using sparkx::testing::round_up16;
 
-constexpr WeightKind kKinds[] = {WeightKind::codes4, WeightKind::codes8};
+constexpr WeightKind kKinds[] = {WeightKind::codes2, WeightKind::codes3, WeightKind::codes4,
+                                 WeightKind::codes5, WeightKind::codes6, WeightKind::codes8};
 constexpr WeightKind kScaleKinds[] = {WeightKind::float32, WeightKind::bfloat16, WeightKind::float16};
 
 constexpr ActivationForm kCodedForms[] = {ActivationForm::groups_64, ActivationForm::groups_32,
                                           ActivationForm::token_codes};
 
 int largest_code(WeightKind kind) {
-  return kind == WeightKind::codes4 ? 15 : 255;
+  return (1 << code_bits(kind)) - 1;
 }
 
 // Codes, scales, biases and zeros at random, the largest code more often than others.
@@ -62,7 +63,7 @@ struct CodeWeights {
 std::vector<WeightFormat> formats(WeightKind kind, Numbers& numbers) {
   const auto scale_kind = [&] { return kScaleKinds[numbers.integer(0, 2)]; };
   const auto group = [&] { return 32 << numbers.integer(0, 2); };
-  const int zero = kind == WeightKind::codes4 ? 8 : 128 * numbers.integer(0, 1);
+  const int zero = (1 << (code_bits(kind) - 1)) * numbers.integer(0, 1);
   std::vector<WeightFormat> result = {{kind, group(), scale_kind(), CodeScheme::affine},
                                       {kind, group(), scale_kind(), CodeScheme::zero_point},
                                       {kind, group(), scale_kind(), CodeScheme::offset, zero},

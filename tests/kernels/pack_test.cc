@@ -91,20 +91,21 @@ TEST(Pack, SameKindKeepsEveryBitPattern) {
 // The drawing of kernels/code_layout.inc.h, byte by byte.
 TEST(Pack, PanelsOfCodes) {
   Numbers numbers(32);
-  for (const WeightKind kind : {WeightKind::codes4, WeightKind::codes8}) {
+  for (const WeightKind kind : {WeightKind::codes2, WeightKind::codes3, WeightKind::codes4, WeightKind::codes5,
+                                WeightKind::codes6, WeightKind::codes8}) {
     for (const CodeScheme scheme : {CodeScheme::affine, CodeScheme::zero_point, CodeScheme::offset}) {
       for (const WeightKind scale_kind : kKinds) {
         for (const int group : {32, 64, 128, kWholeRow}) {
           for (const std::int64_t columns : {1, 32, 45, 64, 256, 300}) {
             const int rows = numbers.integer(1, 16);
-            const WeightFormat format{kind, group, scale_kind, scheme, 8};
+            const WeightFormat format{kind, group, scale_kind, scheme, 1};
             const std::int64_t groups = group_count(format, columns);
             const std::int64_t group_columns = group == kWholeRow ? columns : group;
             ASSERT_EQ(groups, (columns + group_columns - 1) / group_columns);
             std::vector<std::uint8_t> codes(rows * columns), zeros(rows * groups);
             for (auto* bytes : {&codes, &zeros}) {
               for (std::uint8_t& code : *bytes) {
-                code = static_cast<std::uint8_t>(numbers.integer(0, kind == WeightKind::codes4 ? 15 : 255));
+                code = static_cast<std::uint8_t>(numbers.integer(0, (1 << code_bits(kind)) - 1));
               }
             }
             const auto scales = numbers.fill(rows * groups), biases = numbers.fill(rows * groups);
@@ -138,13 +139,23 @@ TEST(Pack, PanelsOfCodes) {
               const auto code = [&](int lane, std::int64_t k) {
                 return lane < rows && k < end ? codes[lane * columns + k] : 0;
               };
-              const std::int64_t step = kind == WeightKind::codes4 ? 8 : 4;
-              for (std::int64_t k = g * group_columns; k < padded; k += step) {
-                for (int lane = 0; lane < 16; ++lane) {
-                  for (int j = 0; j < 4; ++j, ++at) {
-                    const int high = kind == WeightKind::codes4 ? code(lane, k + 4 + j) << 4 : 0;
-                    ASSERT_EQ(static_cast<int>(panel[at]), code(lane, k + j) | high)
-                        << "row " << lane << " of " << rows << ", column " << k + j << " of " << columns;
+              // Planes of a stretch: the lower bits, then the upper ones.
+              const int low_bits = code_bits(kind) == 8 ? 8 : code_bits(kind) < 4 ? 2 : 4;
+              for (std::int64_t k = g * group_columns; k < padded; k += 32) {
+                for (const auto& [bits, first] : {std::pair{low_bits, 0}, {code_bits(kind) - low_bits, low_bits}}) {
+                  for (int load = 0; load < bits; ++load) {
+                    for (int lane = 0; lane < 16; ++lane) {
+                      for (int j = 0; j < 4; ++j, ++at) {
+                        int expected = 0;
+                        for (int i = 0; i < 8 / bits; ++i) {  // columns that share this byte
+                          const int value = code(lane, k + (load * (8 / bits) + i) * 4 + j);
+                          expected |= (value >> first & ((1 << bits) - 1)) << (i * bits);
+                        }
+                        ASSERT_EQ(static_cast<int>(panel[at]), expected)
+                            << code_bits(kind) << " bits, row " << lane << " of " << rows << ", stretch at " << k
+                            << " of " << columns << ", load " << load;
+                      }
+                    }
                   }
                 }
               }

@@ -133,8 +133,9 @@ class CodedVectors : public Vectors {
  protected:
   void check(const json::Value& item, CodeScheme scheme, const std::string& what) {
     const int rows = number(item, "rows"), columns = number(item, "columns"), tokens = number(item, "tokens");
-    WeightFormat format{number(item, "bits") == 4 ? WeightKind::codes4 : WeightKind::codes8, number(item, "group"),
-                        dense_kind(item), scheme};
+    const std::map<int, WeightKind> kinds = {{2, WeightKind::codes2}, {3, WeightKind::codes3}, {4, WeightKind::codes4},
+                                             {5, WeightKind::codes5}, {6, WeightKind::codes6}, {8, WeightKind::codes8}};
+    WeightFormat format{kinds.at(number(item, "bits")), number(item, "group"), dense_kind(item), scheme};
     if (scheme == CodeScheme::offset) format.zero = number(item, "zero");
     const auto codes = bytes(item, "codes");
     const auto zeros = scheme == CodeScheme::zero_point ? bytes(item, "zeros") : std::vector<std::uint8_t>();

@@ -45,8 +45,18 @@ struct OracleCase {
   const char* name;  // made from quant-source-bf16 by mlx_lm.convert
   int bits;
   int group;
-  double int8_bound;  // relative root mean square: 1.3 times llama.cpp's 2.9e-2 with 4 bits, 1.1 times with 8
+  double int8_bound;  // relative root mean square: 1.3 times llama.cpp's 2.9e-2 with up to 6 bits, 1.1 times with 8
 };
+
+// Code i of a little-endian stream of bits.
+int code_of_stream(std::span<const std::uint8_t> stream, int bits, std::int64_t i) {
+  int code = 0;
+  for (int b = 0; b < bits; ++b) {
+    const std::int64_t at = i * bits + b;
+    code |= (stream[at / 8] >> at % 8 & 1) << b;
+  }
+  return code;
+}
 
 class OracleQuantized : public ::testing::TestWithParam<OracleCase> {
  protected:
@@ -67,6 +77,10 @@ INSTANTIATE_TEST_SUITE_P(, OracleQuantized,
                          ::testing::Values(OracleCase{"mlx-4bit-g32", 4, 32, 1.3 * 2.9e-2},
                                            OracleCase{"mlx-4bit-g64", 4, 64, 1.3 * 2.9e-2},
                                            OracleCase{"mlx-4bit-g128", 4, 128, 1.3 * 2.9e-2},
+                                           OracleCase{"mlx-2bit-g32", 2, 32, 1.3 * 2.9e-2},
+                                           OracleCase{"mlx-3bit-g64", 3, 64, 1.3 * 2.9e-2},
+                                           OracleCase{"mlx-5bit-g64", 5, 64, 1.3 * 2.9e-2},
+                                           OracleCase{"mlx-6bit-g128", 6, 128, 1.3 * 2.9e-2},
                                            OracleCase{"mlx-8bit-g64", 8, 64, 1.1 * 2.9e-2}),
                          [](const auto& info) {
                            std::string name = info.param.name;
@@ -109,7 +123,7 @@ TEST_P(OracleQuantized, EveryModuleHasTheCodesScalesAndBiasesOfMlx) {
           tensor.data.data() + row * columns * 2, columns, bits, group, codes.data(), s.data(), b.data());
       for (std::int64_t k = 0; k < columns; ++k) {
         std::int64_t i = row * columns + k;
-        ASSERT_EQ(codes[k], bits == 8 ? packed[i] : packed[i / 2] >> i % 2 * 4 & 15) << path << " " << row << ", " << k;
+        ASSERT_EQ(codes[k], code_of_stream(packed, bits, i)) << path << " " << row << ", " << k;
       }
       for (std::int64_t g = 0; g < groups; ++g) {
         ASSERT_EQ(float_to_bfloat16(s[g]), scales[row * groups + g]) << path;
@@ -126,7 +140,7 @@ TEST(Quantized, PackedRowsAreTheQuantizedRows) {
   Checkpoint checkpoint = random.open();
   const kernels::KernelTable& kernels = kernels::kernel_table();
   ThreadPool threads(3);
-  for (int bits : {4, 8}) {
+  for (int bits : {2, 3, 4, 5, 6, 8}) {
     PackedWeights weights = pack_weights(checkpoint, quantized(bits, 32).weights, kernels, threads);
     auto check = [&](const Linear& linear, const std::string& path) {
       auto values = random.values(path + ".weight");
@@ -257,8 +271,8 @@ TEST(Quantized, NamesAreParsed) {
   EXPECT_EQ(parsed->bits, 8);
   EXPECT_EQ(parsed->group, 128);
   EXPECT_FALSE(parsed->head);
-  EXPECT_EQ(parse_quantization("4bit", 64, true)->bits, 4);
-  EXPECT_THROW(parse_quantization("3bit", 64, true), Error);
+  for (int bits : {2, 3, 4, 5, 6}) EXPECT_EQ(parse_quantization(std::to_string(bits) + "bit", 64, true)->bits, bits);
+  EXPECT_THROW(parse_quantization("7bit", 64, true), Error);
   EXPECT_THROW(parse_quantization("4bit", 48, true), Error);
   EXPECT_EQ(parse_activation_mode("int8"), ActivationMode::int8);
   EXPECT_EQ(parse_activation_mode("float32"), ActivationMode::float32);

@@ -124,6 +124,9 @@ const Case kCases[] = {
     {"zero_point_4_bits_whole_rows", {CodeScheme::zero_point, 4, kWholeRow, Dtype::bfloat16}},
     {"affine_4_bits", {CodeScheme::affine, 4, 32, Dtype::bfloat16}},
     {"affine_8_bits_whole_rows", {CodeScheme::affine, 8, kWholeRow, Dtype::bfloat16}},
+    {"affine_3_bits", {CodeScheme::affine, 3, 64, Dtype::bfloat16}},
+    {"offset_5_bits", {CodeScheme::offset, 5, 32, Dtype::bfloat16, 16}},
+    {"affine_6_bits", {CodeScheme::affine, 6, 32, Dtype::bfloat16}},
     {"w8a8", {CodeScheme::w8a8, 8, kWholeRow, Dtype::bfloat16, 128}},
 };
 

@@ -44,17 +44,22 @@ def from_mlx(array, numpy_kind):
     return np.array(array.view(mx.uint32 if np.dtype(numpy_kind).itemsize == 4 else mx.uint16)).view(numpy_kind)
 
 
+def unpacked(row_bytes, bits):
+    """Codes of a little-endian stream of bits."""
+    stream = np.unpackbits(row_bytes.reshape(-1), bitorder="little").reshape(-1, bits)
+    return (stream << np.arange(bits)).sum(-1).astype(np.uint8)
+
+
 def main():
     mx.set_default_device(mx.cpu)
     document = {"mlx": mx.__version__, "columns": COLUMNS, "cases": []}
     for name, (mlx_kind, numpy_kind, digits) in KINDS.items():
         w = mx.array(rows()).astype(mlx_kind)
         case = {"kind": name, "rows": w.shape[0], "weights": hexadecimal(from_mlx(w, numpy_kind), digits), "quantized": []}
-        for bits in (4, 8):
-            for group in (32, 64, 128):
+        for bits in (2, 3, 4, 5, 6, 8):
+            for group in (32, 64, 128) if bits in (4, 8) else (64,):
                 packed, scales, biases = mx.quantize(w, group_size=group, bits=bits)
-                packed = np.array(packed).view(np.uint8)
-                codes = packed if bits == 8 else np.stack([packed & 15, packed >> 4], -1).reshape(w.shape)
+                codes = unpacked(np.array(packed).view(np.uint8), bits).reshape(w.shape)
                 case["quantized"].append({"bits": bits, "group": group, "codes": hexadecimal(codes, 2),
                                           "scales": hexadecimal(from_mlx(scales, numpy_kind), digits),
                                           "biases": hexadecimal(from_mlx(biases, numpy_kind), digits)})

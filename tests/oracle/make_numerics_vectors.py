@@ -535,7 +535,8 @@ def affine_cases():
             (4, 64, "bfloat16", 64), (4, 32, "bfloat16", 96), (4, 128, "bfloat16", 200), (4, 64, "float16", 130),
             (4, 32, "float32", 40), (4, 64, "bfloat16", 1152), (4, 128, "float32", 1100), (4, 32, "float16", 1060),
             (8, 64, "bfloat16", 64), (8, 32, "bfloat16", 70), (8, 128, "float16", 200), (8, 64, "float32", 1152),
-            (8, 128, "bfloat16", 1029), (4, 64, "bfloat16", 3), (8, 64, "bfloat16", 1))):
+            (8, 128, "bfloat16", 1029), (4, 64, "bfloat16", 3), (8, 64, "bfloat16", 1), (2, 64, "bfloat16", 200), (3, 32, "float16", 100),
+            (5, 128, "bfloat16", 170), (6, 64, "float32", 1090), (3, 64, "bfloat16", 1050))):
         rows, tokens = (2, 2) if columns > 500 else (3, 3)
         x_group = 64 if code_bits <= 6 else 32
         groups = -(-columns // group)
@@ -570,7 +571,8 @@ def zero_point_cases():
             ("offset", 4, 32, "float16", 96), ("offset", 4, 128, "bfloat16", 300), ("offset", 8, 32, "float16", 130),
             ("offset", 8, 64, "bfloat16", 1060), ("zero_point", 4, 0, "bfloat16", 200), ("zero_point", 8, 0, "float32", 1090),
             ("offset", 4, 0, "bfloat16", 1100), ("offset", 8, 0, "bfloat16", 40), ("affine", 4, 0, "bfloat16", 1160),
-            ("affine", 8, 0, "float32", 70))):
+            ("affine", 8, 0, "float32", 70), ("offset", 5, 32, "float16", 130), ("zero_point", 2, 64, "bfloat16", 70),
+            ("zero_point", 3, 128, "bfloat16", 150), ("offset", 6, 0, "bfloat16", 100))):
         rows, tokens = (2, 2) if columns > 500 else (3, 3)
         x_group = 64 if code_bits <= 6 else 32
         span = group or columns
@@ -578,7 +580,7 @@ def zero_point_cases():
         codes = random.integers(0, 2**code_bits, (rows, columns))
         codes[0, :33] = 2**code_bits - 1
         scales, biases = as_kind(normal(rows, groups) * f32(0.1), scale_kind), as_kind(normal(rows, groups), scale_kind)
-        zero = 8 if code_bits == 4 else 128
+        zero = 2 ** (code_bits - 1)
         zeros = random.integers(0, 2**code_bits, (rows, groups)) if scheme == "zero_point" else np.full((rows, groups), zero)
         x = normal(tokens, columns)
         x[0, :32] = x[0, 0]

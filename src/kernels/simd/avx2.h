@@ -29,6 +29,17 @@ struct Mask16 {
   __m256 low, high;
 };
 
+// Each byte shifted to the right (to the left when `shift` is negative), and its bits of `mask`.
+template <int shift, int mask>
+inline __m256i pick(__m256i a) {
+  if constexpr (shift > 0) a = _mm256_srli_epi16(a, shift);
+  if constexpr (shift < 0) a = _mm256_slli_epi16(a, -shift);
+  return _mm256_and_si256(a, _mm256_set1_epi8(mask));
+}
+inline __m256i either(__m256i a, __m256i b) {
+  return _mm256_or_si256(a, b);
+}
+
 inline F32x16 load(const float* p) {
   return {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)};
 }
@@ -106,6 +117,10 @@ inline I32x16 shift_left(I32x16 a) {
 template <int count>
 inline I32x16 shift_right_arithmetic(I32x16 a) {
   return {_mm256_srai_epi32(a.low, count), _mm256_srai_epi32(a.high, count)};
+}
+inline I32x16 shift_right_arithmetic(I32x16 a, int count) {
+  const __m128i bits = _mm_cvtsi32_si128(count);
+  return {_mm256_sra_epi32(a.low, bits), _mm256_sra_epi32(a.high, bits)};
 }
 inline F32x16 to_float(I32x16 a) {
   return {_mm256_cvtepi32_ps(a.low), _mm256_cvtepi32_ps(a.high)};

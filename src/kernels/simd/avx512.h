@@ -106,6 +106,9 @@ template <int count>
 inline I32x16 shift_right_arithmetic(I32x16 a) {
   return {_mm512_srai_epi32(a.all, count)};
 }
+inline I32x16 shift_right_arithmetic(I32x16 a, int count) {
+  return {_mm512_sra_epi32(a.all, _mm_cvtsi32_si128(count))};
+}
 inline F32x16 to_float(I32x16 a) {
   return {_mm512_cvtepi32_ps(a.all)};
 }
@@ -139,6 +142,16 @@ inline Codes low_halves(Codes a) {
 }
 inline Codes high_halves(Codes a) {
   return {_mm512_and_si512(_mm512_srli_epi16(a.all, 4), _mm512_set1_epi8(15))};
+}
+template <int shift, int mask>
+inline Codes pick(Codes a) {
+  __m512i shifted = a.all;
+  if constexpr (shift > 0) shifted = _mm512_srli_epi16(shifted, shift);
+  if constexpr (shift < 0) shifted = _mm512_slli_epi16(shifted, -shift);
+  return {_mm512_and_si512(shifted, _mm512_set1_epi8(mask))};
+}
+inline Codes either(Codes a, Codes b) {
+  return {_mm512_or_si512(a.all, b.all)};
 }
 inline I32x16 dot4(I32x16 sum, Codes codes, const std::int8_t* x) {
   std::int32_t four;

@@ -32,6 +32,13 @@ inline __m256i dpbusd(__m256i sum, __m256i codes, __m256i x) {
   return _mm256_add_epi32(sum, _mm256_add_epi32(even, odd));
 #endif
 }
+template <int shift, int mask>
+inline Codes pick(Codes a) {
+  return {pick<shift, mask>(a.low), pick<shift, mask>(a.high)};
+}
+inline Codes either(Codes a, Codes b) {
+  return {either(a.low, b.low), either(a.high, b.high)};
+}
 inline I32x16 dot4(I32x16 sum, Codes codes, const std::int8_t* x) {
   std::int32_t four;
   __builtin_memcpy(&four, x, sizeof four);

@@ -6,6 +6,8 @@
 // small ones a stretch is summed in two chains.
 #pragma once
 
+#include "kernels/simd/planes.h"
+
 namespace sparkx::kernels {
 namespace {
 
@@ -65,6 +67,23 @@ inline __attribute__((always_inline)) void byte_stretch(const std::byte* codes, 
             add_step(second[p], load_codes(steps + 64), x + k + 4, token_stride);
           }
         }
+      });
+}
+
+template <WeightKind kind, int P, int T>
+inline __attribute__((always_inline)) void plane_stretch(const std::byte* codes, std::size_t panel_stride,
+                                                         const std::int8_t* x, std::int64_t token_stride,
+                                                         I32x16 (&sums)[P][T]) {
+  add_in_chains(
+      sums, [&](auto& first, auto& second) __attribute__((always_inline)) {
+        each_word([&]<int i>() __attribute__((always_inline)) {
+          SPARKX_UNROLL
+          for (int p = 0; p < P; ++p) {
+            const Codes four = plane_codes<kind, i>(
+                [&](std::int64_t offset) { return load_codes(codes + p * panel_stride + offset); });
+            add_step(i % 2 == 0 ? first[p] : second[p], four, x + i * 4, token_stride);
+          }
+        });
       });
 }
 

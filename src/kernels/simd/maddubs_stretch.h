@@ -1,14 +1,16 @@
 // The innermost loops of the quantized dot for AVX2 without VNNI. What the functions do stands in dot4_stretch.h.
 //
 // maddubs multiplies unsigned codes with signed ones and adds neighbours in 16 bits. With codes of at most 15 and
-// activations of at most 127, eight of those sums fit: 8 * 2 * 15 * 127 = 30480. That is one stretch of 32 columns;
-// madd then widens to 32 bits. Codes of 8 bits go through twice, as low and as high halves of bytes.
+// activations of at most 128, eight of those sums fit: 8 * 2 * 15 * 128 = 30720. That is one stretch of 32 columns;
+// madd then widens to 32 bits. Of codes of 5 bits four sums fit, of 6 bits two. Codes of 8 bits go through twice, as
+// low and as high halves of bytes.
 //
 // A tile goes through as two halves of 8 rows: with one register of sums a token, six tokens fit into 16 registers. The
 // loops over steps stay loops, since unrolled ones make the compiler keep too many sums at once.
 #pragma once
 
 #include "kernels/kernels.h"
+#include "kernels/simd/planes.h"
 
 namespace sparkx::kernels {
 namespace {
@@ -95,6 +97,32 @@ inline __attribute__((always_inline)) void byte_stretch(const std::byte* codes, 
     rows8(codes + p * panel_stride, sums[p], &I32x16::low, high_bits, 16);
     rows8(codes + p * panel_stride + 32, sums[p], &I32x16::high, low_bits, 1);
     rows8(codes + p * panel_stride + 32, sums[p], &I32x16::high, high_bits, 16);
+  }
+}
+
+template <WeightKind kind, int P, int T>
+inline __attribute__((always_inline)) void plane_stretch(const std::byte* codes, std::size_t panel_stride,
+                                                         const std::int8_t* x, std::int64_t token_stride,
+                                                         I32x16 (&sums)[P][T]) {
+  constexpr int kSums = code_bits(kind) == 6 ? 2 : code_bits(kind) == 5 ? 4 : 8;  // words that fit into 16 bits
+  const auto rows8 = [&](const std::byte* stretch, I32x16(&panel_sums)[T], __m256i I32x16::*half)
+      __attribute__((always_inline)) {
+    __m256i narrow[T];
+    clear(narrow);
+    each_word([&]<int i>() __attribute__((always_inline)) {
+      const __m256i four = plane_codes<kind, i>([&](std::int64_t offset) { return load_half_step(stretch + offset); });
+      SPARKX_UNROLL
+      for (int t = 0; t < T; ++t) add_products(narrow[t], four, x + t * token_stride + i * 4);
+      if constexpr ((i + 1) % kSums == 0) {
+        widen_into(panel_sums, half, narrow, 1);
+        if constexpr (i < 7) clear(narrow);
+      }
+    });
+  };
+  SPARKX_UNROLL
+  for (int p = 0; p < P; ++p) {
+    rows8(codes + p * panel_stride, sums[p], &I32x16::low);
+    rows8(codes + p * panel_stride + 32, sums[p], &I32x16::high);
   }
 }
 

@@ -137,6 +137,9 @@ inline I32x16 shift_right_arithmetic(I32x16 x) {
   if constexpr (count == 0) return x;  // the instruction has no such form
   return quarters<I32x16>([](int32x4_t a) { return vshrq_n_s32(a, count == 0 ? 1 : count); }, x);
 }
+inline I32x16 shift_right_arithmetic(I32x16 x, int count) {
+  return quarters<I32x16>([count](int32x4_t a) { return vshlq_s32(a, vdupq_n_s32(-count)); }, x);
+}
 inline F32x16 to_float(I32x16 x) {
   return quarters<F32x16>([](int32x4_t a) { return vcvtq_f32_s32(a); }, x);
 }

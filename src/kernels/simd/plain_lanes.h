@@ -180,6 +180,11 @@ template <int count, int N>
 inline I32<N> shift_right_arithmetic(const I32<N>& a) {
   return each_int<N>([&](int i) { return static_cast<std::uint32_t>(static_cast<std::int32_t>(a.lane[i]) >> count); });
 }
+// The same with a count that is not known when compiling.
+template <int N>
+inline I32<N> shift_right_arithmetic(const I32<N>& a, int count) {
+  return each_int<N>([&](int i) { return static_cast<std::uint32_t>(static_cast<std::int32_t>(a.lane[i]) >> count); });
+}
 // The nearest float; of an integer of at most 24 bits the exact one.
 template <int N>
 inline F32<N> to_float(const I32<N>& a) {
@@ -274,6 +279,23 @@ inline Codes low_halves(Codes a) {
 inline Codes high_halves(Codes a) {
   for (auto& lane : a.lane) {
     for (std::uint8_t& code : lane) code = static_cast<std::uint8_t>(code >> 4);
+  }
+  return a;
+}
+// Each byte shifted to the right (to the left when `shift` is negative), and its bits of `mask`.
+template <int shift, int mask>
+inline Codes pick(Codes a) {
+  for (auto& lane : a.lane) {
+    for (std::uint8_t& code : lane) {
+      code = static_cast<std::uint8_t>(
+          (shift < 0 ? code << (shift < 0 ? -shift : 0) : code >> (shift < 0 ? 0 : shift)) & mask);
+    }
+  }
+  return a;
+}
+inline Codes either(Codes a, const Codes& b) {
+  for (int i = 0; i < 16; ++i) {
+    for (int j = 0; j < 4; ++j) a.lane[i][j] |= b.lane[i][j];
   }
   return a;
 }

@@ -7,6 +7,8 @@
 //   sum q·c = sum q·(c - 128) + 128·sum q
 #pragma once
 
+#include "kernels/simd/planes.h"
+
 namespace sparkx::kernels {
 namespace {
 
@@ -17,6 +19,22 @@ struct SignedCodes {
 inline SignedCodes load_signed_codes(const std::byte* p) {
   const auto* bytes = reinterpret_cast<const std::int8_t*>(p);
   return {vld1q_s8(bytes), vld1q_s8(bytes + 16), vld1q_s8(bytes + 32), vld1q_s8(bytes + 48)};
+}
+
+// Each byte shifted to the right (to the left when `shift` is negative), and its bits of `mask`.
+template <int shift, int mask>
+inline SignedCodes pick(SignedCodes codes) {
+  return quarters<SignedCodes>(
+      [](int8x16_t c) {
+        uint8x16_t bytes = vreinterpretq_u8_s8(c);
+        if constexpr (shift > 0) bytes = vshrq_n_u8(bytes, shift);
+        if constexpr (shift < 0) bytes = vshlq_n_u8(bytes, -shift);
+        return vreinterpretq_s8_u8(vandq_u8(bytes, vdupq_n_u8(mask)));
+      },
+      codes);
+}
+inline SignedCodes either(SignedCodes x, SignedCodes y) {
+  return quarters<SignedCodes>([](int8x16_t a, int8x16_t b) { return vorrq_s8(a, b); }, x, y);
 }
 
 // sum + each lane's four codes times columns 4 * step … 4 * step + 3 of x.
@@ -109,6 +127,23 @@ inline __attribute__((always_inline)) void byte_stretch(const std::byte* codes, 
     }
 #endif
   }
+}
+
+template <WeightKind kind, int P, int T>
+inline __attribute__((always_inline)) void plane_stretch(const std::byte* codes, std::size_t panel_stride,
+                                                         const std::int8_t* x, std::int64_t token_stride,
+                                                         I32x16 (&sums)[P][T]) {
+  StretchColumns<T> columns;
+  each_word([&]<int i>() __attribute__((always_inline)) {  // 4 columns
+    if constexpr (i % 4 == 0) columns.load(x, token_stride, i / 4);
+    SPARKX_UNROLL
+    for (int p = 0; p < P; ++p) {
+      const SignedCodes four = plane_codes<kind, i>(
+          [&](std::int64_t offset) { return load_signed_codes(codes + p * panel_stride + offset); });
+      SPARKX_UNROLL
+      for (int t = 0; t < T; ++t) sums[p][t] = add_products<i % 4>(sums[p][t], four, columns.half[t]);
+    }
+  });
 }
 
 }  // namespace
