@@ -148,6 +148,11 @@ class Layout {
       weights.embedding = linear("model.embedding");
       weights.lm_head = linear("lm_head", head);
     }
+    if ((weights.embedding ? *weights.embedding : weights.lm_head).column_order != nullptr) {
+      throw_error(ErrorCode::unsupported,
+                  "model.embedding: sparkx does not read rows of an embedding whose columns are "
+                  "reordered (weight_g_idx)");
+    }
     weights.bytes = size_;
     for (const std::string& kind : kinds_) weights.kinds += (weights.kinds.empty() ? "" : ", ") + kind;
     weights.activations = coded_ ? "int8" : "float32";
@@ -203,6 +208,9 @@ class Layout {
     }
     if (int8 && !kernels::is_dense(linear.matrix.format.kind) && linear.form != kernels::ActivationForm::values)
       coded_ = true;
+    if (quantized != nullptr && !quantized->column_order.empty()) {
+      linear.column_order = weights.column_orders.emplace_back(quantized->column_order).data();
+    }
     linear.matrix.rows = tensor.rows();
     linear.matrix.columns = tensor.columns();
     linear.matrix.panel_bytes = kernels::panel_bytes(linear.matrix.format, tensor.columns());

@@ -42,6 +42,9 @@ struct WeightOptions {
 struct Linear {
   kernels::PanelMatrix matrix;
   kernels::ActivationForm form;  // of the activations that it reads
+  // Of reordered columns (docs/numerics.md rule 3): its input's column i is column_order[i] of what the model has.
+  // Null: they are in order.
+  const std::int32_t* column_order = nullptr;
 
   // See KernelTable::dot, dot_codes and decode_row. `x` has `tokens` rows.
   void dot(const kernels::KernelTable& kernels, std::int64_t panel_begin, std::int64_t panel_end, const InputRows& x,
@@ -66,10 +69,11 @@ struct Linear {
   }
 };
 
-// The forms of activations that these projections read.
+// The forms of activations that these projections read as they are, without a copy in another order.
 template <typename... Linears>
 ActivationForms forms_for(const Linears&... linears) {
-  return (ActivationForms() | ... | ActivationForms::of(linears.form));
+  return (ActivationForms() | ... |
+          (linears.column_order == nullptr ? ActivationForms::of(linears.form) : ActivationForms()));
 }
 
 struct LayerWeights {
@@ -92,6 +96,7 @@ struct PackedWeights {
   std::size_t bytes;
   std::string kinds;        // "bfloat16", or several: "4-bit (groups of 64), bfloat16"
   std::string activations;  // that meet quantized weights: "int8"; "float32" also when there are none
+  std::vector<std::vector<std::int32_t>> column_orders;  // that Linears point to
   AlignedBuffer<std::byte> storage;
 };
 

@@ -114,6 +114,13 @@ void InputRows::code(const kernels::KernelTable& kernels, ActivationForms forms,
   for (std::int64_t k = begin; k < end; ++k) rounded[k] = float_to_bfloat16(values[k]);
 }
 
+void InputRows::gather(const kernels::KernelTable& kernels, ActivationForms forms, std::int64_t token,
+                       const float* from, const std::int32_t* order) {
+  float* to = row(token);
+  for (std::int64_t i = 0; i < columns_; ++i) to[i] = from[order[i]];
+  code(kernels, forms, token);
+}
+
 void InputRows::code_token(const kernels::KernelTable& kernels, ActivationForms forms, std::int64_t token) {
   if (!forms.has(ActivationForm::token_codes)) return;
   kernels.code_token(row(token), columns_, coded_row(ActivationForm::token_codes, token, 0));

@@ -47,10 +47,15 @@ class InputRows {
   InputRows(std::int64_t rows, std::int64_t columns, ActivationForms forms);
 
   float* row(std::int64_t token) { return rows_.row(token); }
+  const float* row(std::int64_t token) const { return rows_.row(token); }
   std::int64_t stride() const { return rows_.stride; }
   kernels::Activations values(std::int64_t tokens) const { return {rows_.values.data(), rows_.stride, tokens}; }
   kernels::Bfloat16Activations rounded(std::int64_t tokens) const { return {rounded_.data(), code_stride_, tokens}; }
   kernels::CodedActivations codes(kernels::ActivationForm form, std::int64_t tokens) const;
+
+  // Sets row `token` to the columns of `from` in this order, and makes `forms` of it.
+  void gather(const kernels::KernelTable& kernels, ActivationForms forms, std::int64_t token, const float* from,
+              const std::int32_t* order);
 
   // Makes those of `forms` that need no more than some columns, for columns [begin, end) of a row; begin is a multiple
   // of 64.

@@ -23,17 +23,41 @@ std::int64_t divide_up(std::int64_t n, std::int64_t by) {
 
 static_assert(kTilePanels * kLanes % 64 == 0);  // a tile of linear_gelu_mul has whole groups of activation codes
 
-// The forms of activations that the projections of any layer read.
+// An input of projections: the forms of activations that those of any layer read, and whether some want its columns in
+// another order, and then in which forms.
 struct InputForms {
-  explicit InputForms(const PackedWeights& weights) : normed(forms_for(weights.lm_head)) {
+  template <typename... Linears>
+  void add(const Linears&... linears) {
+    forms = forms | forms_for(linears...);
+    ((sorted = sorted || linears.column_order != nullptr), ...);
+    ((sorted_forms =
+          sorted_forms | (linears.column_order != nullptr ? ActivationForms::of(linears.form) : ActivationForms())),
+     ...);
+  }
+  std::int64_t sorted_rows() const { return sorted ? kPassTokens : 0; }
+  // What a token takes, with `copies` in other orders.
+  std::size_t row_bytes(std::int64_t columns, int copies) const {
+    return InputRows::row_bytes(columns, forms) + (sorted ? copies * InputRows::row_bytes(columns, sorted_forms) : 0);
+  }
+  ActivationForms forms, sorted_forms;
+  bool sorted = false;
+};
+
+struct AllInputForms {
+  explicit AllInputForms(const PackedWeights& weights) {
+    normed.add(weights.lm_head);
     for (const LayerWeights& layer : weights.layers) {
-      normed = normed | forms_for(layer.q_k_v_proj, layer.g_proj, layer.gate_proj, layer.up_proj);
-      heads = heads | forms_for(layer.out_proj);
-      hidden = hidden | forms_for(layer.down_proj);
+      normed.add(layer.q_k_v_proj, layer.g_proj, layer.gate_proj, layer.up_proj);
+      heads.add(layer.out_proj);
+      hidden.add(layer.down_proj);
     }
   }
-  ActivationForms normed, heads, hidden;
+  InputForms normed, heads, hidden;
 };
+
+InputRows sorted_rows(std::int64_t columns, const InputForms& forms) {
+  return InputRows(forms.sorted_rows(), columns, forms.sorted_forms);
+}
 
 AttentionShape attention_shape(const ModelConfig& config) {
   return {static_cast<int>(config.num_attention_heads), static_cast<int>(config.num_key_value_heads),
@@ -50,11 +74,15 @@ Transformer::Transformer(const ModelConfig& config, const PackedWeights& weights
       threads_(threads),
       attention_(attention_shape(config), kPassTokens, kernels, threads),
       x_(kPassTokens, config.hidden_size),
-      normed_(kPassTokens, config.hidden_size, InputForms(weights).normed),
+      normed_(kPassTokens, config.hidden_size, AllInputForms(weights).normed.forms),
       qkv_(kPassTokens, config.q_k_v_rows()),
       gates_(kPassTokens, config.num_attention_heads),
-      heads_(kPassTokens, config.attention_width(), InputForms(weights).heads),
-      hidden_(kPassTokens, config.intermediate_size, InputForms(weights).hidden),
+      heads_(kPassTokens, config.attention_width(), AllInputForms(weights).heads.forms),
+      hidden_(kPassTokens, config.intermediate_size, AllInputForms(weights).hidden.forms),
+      sorted_normed_{sorted_rows(config.hidden_size, AllInputForms(weights).normed),
+                     sorted_rows(config.hidden_size, AllInputForms(weights).normed)},
+      sorted_heads_(sorted_rows(config.attention_width(), AllInputForms(weights).heads)),
+      sorted_hidden_(sorted_rows(config.intermediate_size, AllInputForms(weights).hidden)),
       queries_(kPassTokens * config.num_attention_heads, config.head_dim) {
   int layers_of_type[kLayerTypes] = {};
   for (LayerType type : config.layer_types) {
@@ -73,10 +101,10 @@ Transformer::Transformer(const ModelConfig& config, const PackedWeights& weights
 }
 
 std::size_t Transformer::buffer_bytes(const ModelConfig& config, const PackedWeights& weights, int threads) {
-  InputForms forms(weights);
-  std::size_t input_bytes = InputRows::row_bytes(config.hidden_size, forms.normed) +
-                            InputRows::row_bytes(config.attention_width(), forms.heads) +
-                            InputRows::row_bytes(config.intermediate_size, forms.hidden);
+  const AllInputForms forms(weights);
+  std::size_t input_bytes = forms.normed.row_bytes(config.hidden_size, 2) +
+                            forms.heads.row_bytes(config.attention_width(), 1) +
+                            forms.hidden.row_bytes(config.intermediate_size, 1);
   std::int64_t floats = round_up(config.hidden_size, kLanes) + round_up(config.q_k_v_rows(), kLanes) +
                         round_up(config.num_attention_heads, kLanes) +
                         config.num_attention_heads * round_up(config.head_dim, kLanes);
@@ -96,10 +124,10 @@ bool Transformer::forward(std::span<const Chunk> chunks, KvCache& cache, const s
     linear_both(normed_, layer.g_proj, gates_, layer.q_k_v_proj, qkv_);
     rotate_and_store(qkv_, places_[i], cache);
     gated_attention(places_[i], cache, forms_for(layer.out_proj), heads_);
-    linear_add(heads_, layer.out_proj, x_);
+    linear_add(heads_, sorted_heads_, layer.out_proj, x_);
     rms_norm(x_, layer.post_attention_layernorm, forms_for(layer.gate_proj, layer.up_proj), normed_);
     linear_gelu_mul(normed_, layer.gate_proj, layer.up_proj, forms_for(layer.down_proj), hidden_);
-    linear_add(hidden_, layer.down_proj, x_);
+    linear_add(hidden_, sorted_hidden_, layer.down_proj, x_);
   }
   write_logits(x_, normed_);
   return true;
@@ -151,6 +179,17 @@ void Transformer::rms_norm(const Rows& x, const float* weight, ActivationForms f
   });
 }
 
+const InputRows& Transformer::in_order(const InputRows& in, const Linear& projection, std::int64_t tokens,
+                                       InputRows& sorted) {
+  if (projection.column_order == nullptr) return in;
+  threads_.parallel_for(tokens, kTokenGrain, [&](std::int64_t begin, std::int64_t end, int) {
+    for (std::int64_t t = begin; t < end; ++t) {
+      sorted.gather(kernels_, ActivationForms::of(projection.form), t, in.row(t), projection.column_order);
+    }
+  });
+  return sorted;
+}
+
 template <typename Body>
 void Transformer::for_each_tile(std::int64_t panels, std::int64_t tokens, int token_tile, Body&& body) {
   // Blocks of tokens of about one size, each a whole number of register tiles.
@@ -171,6 +210,8 @@ void Transformer::for_each_tile(std::int64_t panels, std::int64_t tokens, int to
 // first_out = first · in and second_out = second · in, in one stage: g_proj alone would keep one thread busy at most.
 void Transformer::linear_both(const InputRows& in, const Linear& first, Rows& first_out, const Linear& second,
                               Rows& second_out) {
+  const InputRows& first_in = in_order(in, first, tokens_, sorted_normed_[0]);
+  const InputRows& second_in = in_order(in, second, tokens_, sorted_normed_[1]);
   const std::int64_t first_panels = round_up(first.matrix.panel_count(), kTilePanels);
   const std::int64_t panels = first_panels + second.matrix.panel_count();
   for_each_tile(panels, tokens_, second.token_tile(kernels_), [&](const Tile& tile, int) {
@@ -180,13 +221,14 @@ void Transformer::linear_both(const InputRows& in, const Linear& first, Rows& fi
     const std::int64_t panel_begin = tile.panel_begin - (in_first ? 0 : first_panels);
     const std::int64_t panel_end =
         std::min(projection.matrix.panel_count(), tile.panel_end - (in_first ? 0 : first_panels));
-    projection.dot(kernels_, panel_begin, panel_end, in, tokens_, tile.token_begin, tile.token_end,
-                   out.row(tile.token_begin) + panel_begin * kLanes, out.stride);
+    projection.dot(kernels_, panel_begin, panel_end, in_first ? first_in : second_in, tokens_, tile.token_begin,
+                   tile.token_end, out.row(tile.token_begin) + panel_begin * kLanes, out.stride);
   });
 }
 
 // x += projection · in, tile by tile, so that the projection itself never goes through memory.
-void Transformer::linear_add(const InputRows& in, const Linear& projection, Rows& x) {
+void Transformer::linear_add(const InputRows& all, InputRows& sorted, const Linear& projection, Rows& x) {
+  const InputRows& in = in_order(all, projection, tokens_, sorted);
   const int token_tile = projection.token_tile(kernels_);
   for_each_tile(projection.matrix.panel_count(), tokens_, token_tile, [&](const Tile& tile, int worker) {
     Rows& y = tiles_[worker];
@@ -202,15 +244,17 @@ void Transformer::linear_add(const InputRows& in, const Linear& projection, Rows
 // out = gelu(gate_proj · in) · (up_proj · in), tile by tile, and its codes while they are in the cache.
 void Transformer::linear_gelu_mul(const InputRows& in, const Linear& gate_proj, const Linear& up_proj,
                                   ActivationForms forms, InputRows& out) {
+  const InputRows& gate_in = in_order(in, gate_proj, tokens_, sorted_normed_[0]);
+  const InputRows& up_in = in_order(in, up_proj, tokens_, sorted_normed_[1]);
   const std::int64_t columns = gate_proj.matrix.rows;
   const int token_tile = gate_proj.token_tile(kernels_);
   for_each_tile(gate_proj.matrix.panel_count(), tokens_, token_tile, [&](const Tile& tile, int worker) {
     Rows& rows = tiles_[worker];
     float* gate = rows.row(0);
     float* up = rows.row(kTileTokens);
-    gate_proj.dot(kernels_, tile.panel_begin, tile.panel_end, in, tokens_, tile.token_begin, tile.token_end, gate,
+    gate_proj.dot(kernels_, tile.panel_begin, tile.panel_end, gate_in, tokens_, tile.token_begin, tile.token_end, gate,
                   rows.stride);
-    up_proj.dot(kernels_, tile.panel_begin, tile.panel_end, in, tokens_, tile.token_begin, tile.token_end, up,
+    up_proj.dot(kernels_, tile.panel_begin, tile.panel_end, up_in, tokens_, tile.token_begin, tile.token_end, up,
                 rows.stride);
     std::int64_t begin = tile.panel_begin * kLanes;
     std::int64_t end = tile.panel_end * kLanes;
@@ -285,11 +329,12 @@ void Transformer::write_logits(const Rows& x, InputRows& normed) {
     }
   });
   const Linear& lm_head = weights_.lm_head;
+  const InputRows& in = in_order(normed, lm_head, wanted, sorted_normed_[0]);
   const int token_tile = lm_head.token_tile(kernels_);
   for_each_tile(lm_head.matrix.panel_count(), wanted, token_tile, [&](const Tile& tile, int worker) {
     Rows& rows = tiles_[worker];  // rows of logits are neither padded nor aligned
-    lm_head.dot(kernels_, tile.panel_begin, tile.panel_end, normed, wanted, tile.token_begin, tile.token_end,
-                rows.row(0), rows.stride);
+    lm_head.dot(kernels_, tile.panel_begin, tile.panel_end, in, wanted, tile.token_begin, tile.token_end, rows.row(0),
+                rows.stride);
     std::int64_t first = tile.panel_begin * kLanes;
     std::int64_t count = std::min(tile.panel_end * kLanes, config_.vocab_size) - first;
     for (std::int64_t i = tile.token_begin; i < tile.token_end; ++i) {

@@ -77,8 +77,11 @@ class Transformer {
   void plan_pass(std::span<const Chunk> chunks);
   void embed(Rows& x);
   void rms_norm(const Rows& x, const float* weight, ActivationForms forms, InputRows& out);
+  // What a projection reads of the first `tokens` rows: `in`, or their columns in its own order, for which there is
+  // `sorted`.
+  const InputRows& in_order(const InputRows& in, const Linear& projection, std::int64_t tokens, InputRows& sorted);
   void linear_both(const InputRows& in, const Linear& first, Rows& first_out, const Linear& second, Rows& second_out);
-  void linear_add(const InputRows& in, const Linear& projection, Rows& x);
+  void linear_add(const InputRows& all, InputRows& sorted, const Linear& projection, Rows& x);
   void linear_gelu_mul(const InputRows& in, const Linear& gate_proj, const Linear& up_proj, ActivationForms forms,
                        InputRows& out);
   void rotate_and_store(const Rows& qkv, LayerPlace place, KvCache& cache);
@@ -115,8 +118,13 @@ class Transformer {
   InputRows normed_;
   Rows qkv_;
   Rows gates_;
-  InputRows heads_;          // gated attention, head after head
-  InputRows hidden_;         // gelu(gate_proj) · up_proj
+  InputRows heads_;   // gated attention, head after head
+  InputRows hidden_;  // gelu(gate_proj) · up_proj
+  // The same in the order that a projection wants (in_order), without rows where none does. Two projections read
+  // normed_ at a time.
+  InputRows sorted_normed_[2];
+  InputRows sorted_heads_;
+  InputRows sorted_hidden_;
   Rows queries_;             // [kv_head][kPassTokens][head of the group], rotated
   std::vector<Rows> tiles_;  // [worker] two projection tiles
 };
