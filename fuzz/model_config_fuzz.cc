@@ -39,7 +39,7 @@ void check(const ModelConfig& c) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  run(kRefusals, [&] { check(parse_model_config(text, "config.json")); });
+  run(kRefusals, [&] { check(read_model_config(parse_config(text, "config.json"), "config.json")); });
   run(kRefusals, [&] {
     const GenerationConfig config = parse_generation_config(text, "generation_config.json");
     require(!config.temperature || *config.temperature >= 0);

@@ -221,7 +221,8 @@ Checkpoint Checkpoint::open(std::string_view name, std::span<const MemoryFile> f
 Checkpoint Checkpoint::synthetic(std::string_view name, std::string_view config) {
   Checkpoint checkpoint;
   checkpoint.name_ = name;
-  checkpoint.config_ = parse_model_config(config, checkpoint.display_name("config.json"));
+  const std::string file = checkpoint.display_name(kConfigFile);
+  checkpoint.config_ = read_model_config(parse_config(config, file), file);
   std::vector<TensorInfo> tensors;
   std::uint64_t offset = 0;
   for (Expected& expected : expected_tensors(checkpoint.config_)) {
@@ -258,8 +259,7 @@ std::optional<std::string> Checkpoint::text_file(std::string_view name) const {
   return file ? std::optional(file->read_all(kMaxTextBytes)) : std::nullopt;
 }
 
-Checkpoint::QuantizedReader Checkpoint::quantization_of(std::string_view config_text, const std::string& file) {
-  const json::Value config = json::parse(config_text, file);
+Checkpoint::QuantizedReader Checkpoint::quantization_of(const json::Value& config, const std::string& file) {
   const auto given = [&config](const char* key) {
     const json::Value* value = config.find(key);
     return value != nullptr && !value->is_null() ? value : nullptr;
@@ -285,9 +285,9 @@ Checkpoint::QuantizedReader Checkpoint::quantization_of(std::string_view config_
 void Checkpoint::load_folder() {
   const std::optional<ByteSource> config = find_file(kConfigFile);
   if (!config) throw_error(ErrorCode::not_found, "{}: there is no such file", display_name(kConfigFile));
-  const std::string config_text = config->read_all(kMaxConfigBytes);
-  config_ = parse_model_config(config_text, config->name());
-  const QuantizedReader quantized = quantization_of(config_text, config->name());
+  const json::Value root = parse_config(config->read_all(kMaxConfigBytes), config->name());
+  config_ = read_model_config(root, config->name());
+  const QuantizedReader quantized = quantization_of(root, config->name());
   warn_of_unknown_keys(config->name());
   if (const std::optional<ByteSource> file = find_file("generation_config.json")) {
     generation_config_ = parse_generation_config(file->read_all(kMaxConfigBytes), file->name());

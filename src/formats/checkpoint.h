@@ -46,7 +46,7 @@ class Checkpoint {
  public:
   // A folder or a GGUF file. Throws Error{not_found} for a missing folder, file or tensor, Error{corrupt} for files
   // that contradict themselves, each other or the config, Error{unsupported} for what sparkx cannot run (see
-  // parse_model_config), Error{io}.
+  // read_model_config), Error{io}.
   static Checkpoint open(const std::filesystem::path& path);
 
   // Files in memory, which must outlive the checkpoint; `name` stands before file names in messages. Without a
@@ -55,7 +55,7 @@ class Checkpoint {
 
   // The tensors of the model that `config`, the text of a config.json, describes, in bfloat16, with made-up values of
   // ordinary size: for measurements. Nothing is stored; read() computes the values of a place, always the same ones.
-  // Throws what parse_model_config throws.
+  // Throws what read_model_config throws.
   static Checkpoint synthetic(std::string_view name, std::string_view config);
 
   const ModelConfig& config() const { return config_; }
@@ -102,7 +102,7 @@ class Checkpoint {
       std::function<std::optional<QuantizedMatrix>(const std::string& path, std::string_view class_name,
                                                    std::int64_t rows, std::int64_t columns, StoredTensors& tensors)>;
   // By what config.json says of quantization; empty when it says nothing.
-  static QuantizedReader quantization_of(std::string_view config_text, const std::string& file);
+  static QuantizedReader quantization_of(const json::Value& config, const std::string& file);
   // Matches what the files have with what the model needs, both ways; `described_by` says where that is written.
   void resolve(StoredTensors stored, const QuantizedReader& quantized, std::string_view described_by);
   void set_tensors(std::vector<TensorInfo> tensors);  // and finds them by name

@@ -1,12 +1,13 @@
 #include "formats/compressed_tensors.h"
 
 #include <algorithm>
-#include <cstring>
 #include <initializer_list>
+#include <numeric>
 #include <utility>
 
 #include "core/error.h"
 #include "core/printable.h"
+#include "formats/bit_stream.h"
 
 namespace sparkx {
 namespace {
@@ -90,31 +91,76 @@ Section section(const json::Value& object, const std::string& file, std::string 
   return {object, file, std::move(where)};
 }
 
-// Codes of `bits` bits from a little-endian stream of them; `bits` divides 8.
-void unpack(std::span<const std::byte> packed, int bits, std::int64_t count, std::uint8_t* codes) {
-  const int per_byte = 8 / bits;
-  const auto mask = static_cast<std::uint8_t>((1 << bits) - 1);
-  for (std::int64_t i = 0; i < count; ++i) {
-    const auto byte = std::to_integer<std::uint8_t>(packed[static_cast<std::size_t>(i / per_byte)]);
-    codes[i] = static_cast<std::uint8_t>(byte >> (bits * (i % per_byte))) & mask;
-  }
-}
-
-// The zero points of rows [begin, end): packed down the rows, column by column of groups.
+// The zero points of rows [begin, end): of each group a stream of codes down the rows, its words one below the other.
 void read_packed_zeros(const StoredTensor& tensor, int bits, std::int64_t begin, std::int64_t end,
                        std::uint8_t* zeros) {
-  const std::int64_t per_word = 32 / bits;
   const std::int64_t groups = tensor.columns();
-  const std::int64_t first = begin / per_word, last = (end + per_word - 1) / per_word;
+  const std::int64_t first = begin * bits / 32, last = (end * bits + 31) / 32;
   std::vector<std::uint32_t> words(static_cast<std::size_t>((last - first) * groups));
   read_rows(tensor, first, last, std::as_writable_bytes(std::span(words)));
   for (std::int64_t row = begin; row < end; ++row) {
+    const std::int64_t bit = row * bits - first * 32;
     for (std::int64_t g = 0; g < groups; ++g) {
-      const std::uint32_t word = words[static_cast<std::size_t>((row / per_word - first) * groups + g)];
-      zeros[(row - begin) * groups + g] =
-          static_cast<std::uint8_t>(word >> (bits * (row % per_word)) & ((1u << bits) - 1));
+      const auto word = [&](std::int64_t i) { return words[static_cast<std::size_t>(i * groups + g)]; };
+      std::uint64_t code = word(bit / 32) >> (bit % 32);
+      if (bit % 32 + bits > 32) code |= std::uint64_t{word(bit / 32 + 1)} << (32 - bit % 32);
+      zeros[(row - begin) * groups + g] = static_cast<std::uint8_t>(code & ((1u << bits) - 1));
     }
   }
+}
+
+// The order of columns that sorts them by group (docs/numerics.md rule 3); empty when they are sorted. Throws
+// Error{corrupt} unless every group has its number of columns.
+std::vector<std::int32_t> sorted_columns(const StoredTensor& tensor, std::int64_t columns, std::int64_t group) {
+  expect_tensor(tensor, Dtype::int32, {columns}, "columns");
+  std::vector<std::int32_t> group_of(static_cast<std::size_t>(columns));
+  read_rows(tensor, 0, columns, std::as_writable_bytes(std::span(group_of)));
+  // The library writes -1 before it knows groups; then columns are in order.
+  if (std::all_of(group_of.begin(), group_of.end(), [](std::int32_t g) { return g == -1; })) return {};
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(columns / group));
+  for (std::size_t k = 0; k < group_of.size(); ++k) {
+    if (group_of[k] < 0 || static_cast<std::size_t>(group_of[k]) >= counts.size()) {
+      throw_error(ErrorCode::corrupt, "{}: tensor {} places column {} in group {}; there are {}", tensor.file->name(),
+                  printable(tensor.file_name), k, group_of[k], counts.size());
+    }
+    ++counts[static_cast<std::size_t>(group_of[k])];
+  }
+  for (std::size_t g = 0; g < counts.size(); ++g) {
+    if (counts[g] == group) continue;
+    throw_error(ErrorCode::corrupt, "{}: tensor {} places {} columns in group {}; expected {}", tensor.file->name(),
+                printable(tensor.file_name), counts[g], g, group);
+  }
+  if (std::is_sorted(group_of.begin(), group_of.end())) return {};
+  std::vector<std::int32_t> order(group_of.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) {
+    return group_of[static_cast<std::size_t>(a)] < group_of[static_cast<std::size_t>(b)];
+  });
+  return order;
+}
+
+// In which order the columns were quantized; where it changed them, weight_g_idx says so.
+void expect_known_order(const Section& weights) {
+  const json::Value* order = weights.find("actorder");
+  if (order == nullptr || order->is_bool()) return;
+  for (const char* known : {"group", "weight", "dynamic", "static"}) {
+    if (*order == json::Value(known)) return;
+  }
+  weights.unsupported("actorder", *order, "\"group\" and \"weight\"");
+}
+
+// Puts the codes of some rows in this order; an empty one leaves them.
+void sort_columns(std::span<const std::int32_t> order, std::int64_t rows, std::uint8_t* codes) {
+  std::vector<std::uint8_t> stored(order.size());
+  for (std::int64_t row = 0; row < rows; ++row, codes += order.size()) {
+    std::copy_n(codes, order.size(), stored.begin());
+    for (std::size_t i = 0; i < order.size(); ++i) codes[i] = stored[static_cast<std::size_t>(order[i])];
+  }
+}
+
+// The least number of bits that codes are kept with here.
+int kept_bits(int bits) {
+  return bits == 1 ? 2 : bits == 7 ? 8 : bits;
 }
 
 }  // namespace
@@ -184,9 +230,10 @@ CompressedTensors::Group CompressedTensors::read_group(const std::string& name, 
                      "block_structure", "observer", "observer_kwargs", "scale_dtype", "zp_dtype"});
   weights.expect("type", "int");
   weights.expect("dynamic", false);
-  weights.expect_absent({"actorder", "block_structure"});
+  weights.expect_absent({"block_structure"});
+  expect_known_order(weights);
   const std::int64_t bits = weights.integer("num_bits");
-  if (bits != 4 && bits != 8) weights.unsupported("num_bits", bits, "4 and 8");
+  if (bits < 1 || bits > 8) weights.unsupported("num_bits", bits, "1 to 8");
   if (packing == "int-quantized" && bits != 8) weights.unsupported("num_bits", bits, "8 in this format");
   const std::string strategy = weights.text("strategy");
   std::int64_t columns = kWholeRow;
@@ -268,10 +315,6 @@ std::optional<QuantizedMatrix> CompressedTensors::matrix(const std::string& path
     }
     return *found;
   };
-  if (tensors.find(path + ".weight_g_idx") != nullptr) {
-    throw_error(ErrorCode::unsupported, "{}: tensor {}.weight_g_idx: sparkx does not support reordered columns", file_,
-                path);
-  }
   const bool packed = group->packing == Packing::pack_quantized;
   const int bits = group->bits;
   const std::int64_t groups = group->group == kWholeRow ? 1 : columns / group->group;
@@ -321,29 +364,37 @@ std::optional<QuantizedMatrix> CompressedTensors::matrix(const std::string& path
   }
 
   QuantizedMatrix matrix;
+  if (const StoredTensor* order = tensors.take(path + ".weight_g_idx")) {
+    if (group->group == kWholeRow) {
+      throw_error(ErrorCode::corrupt, "{}: there is {}.weight_g_idx, but {} has no groups of columns", file_, path,
+                  group->name);
+    }
+    matrix.column_order = sorted_columns(*order, columns, group->group);
+  }
   const int middle = 1 << (bits - 1);
   matrix.spec = {group->coded_activations ? CodeScheme::w8a8
                  : group->symmetric       ? CodeScheme::offset
                                           : CodeScheme::zero_point,
-                 bits, static_cast<int>(group->group), *scale.dtype, group->symmetric ? middle : 0};
+                 kept_bits(bits), static_cast<int>(group->group), *scale.dtype, group->symmetric ? middle : 0};
   const std::optional<StoredTensor> zeros =
       zero_point == nullptr ? std::nullopt : std::optional<StoredTensor>(*zero_point);
-  matrix.read = [weight, scale, zeros, packed, packed_zeros, bits, columns, per_tensor = group->per_tensor](
-                    std::int64_t begin, std::int64_t end, const CodeBuffers& out) {
+  matrix.read = [weight, scale, zeros, packed, packed_zeros, bits, middle, columns, per_tensor = group->per_tensor,
+                 order = matrix.column_order](std::int64_t begin, std::int64_t end, const CodeBuffers& out) {
     const std::int64_t count = end - begin;
     if (packed) {
       const auto row_bytes = static_cast<std::size_t>(weight.columns() * 4);
       std::vector<std::byte> stored(static_cast<std::size_t>(count) * row_bytes);
       read_rows(weight, begin, end, stored);
       for (std::int64_t row = 0; row < count; ++row) {
-        unpack(std::span(stored).subspan(static_cast<std::size_t>(row) * row_bytes, row_bytes), bits, columns,
-               out.codes + row * columns);
+        unpack_codes(stored.data() + static_cast<std::size_t>(row) * row_bytes, bits, columns,
+                     out.codes + row * columns);
       }
     } else {
       const auto size = static_cast<std::size_t>(count * columns);
       read_rows(weight, begin, end, std::as_writable_bytes(std::span(out.codes, size)));
       for (std::size_t i = 0; i < size; ++i) out.codes[i] ^= 0x80;  // signed to unsigned: plus 128
     }
+    sort_columns(order, count, out.codes);
     if (per_tensor) {
       read_floats(scale, 0, 1, out.scales);
       std::fill_n(out.scales, count, out.scales[0]);
@@ -359,7 +410,14 @@ std::optional<QuantizedMatrix> CompressedTensors::matrix(const std::string& path
     read_rows(*zeros, per_tensor ? 0 : begin, per_tensor ? 1 : end,
               std::as_writable_bytes(std::span(out.zeros, per_tensor ? 1 : size)));
     if (per_tensor) std::fill_n(out.zeros, size, out.zeros[0]);
-    for (std::size_t i = 0; i < size; ++i) out.zeros[i] = static_cast<std::uint8_t>(out.zeros[i] + (1 << (bits - 1)));
+    for (std::size_t i = 0; i < size; ++i) {
+      const int zero = static_cast<std::int8_t>(out.zeros[i]);
+      if (zero < -middle || zero >= middle) {
+        throw_error(ErrorCode::corrupt, "{}: tensor {} has the zero point {}, which is no code of {} bits",
+                    zeros->file->name(), printable(zeros->file_name), zero, bits);
+      }
+      out.zeros[i] = static_cast<std::uint8_t>(zero + middle);
+    }
   };
   return matrix;
 }

@@ -209,7 +209,7 @@ ModelConfig gguf_model_config(const GgufMetadata& metadata, bool tied, std::int6
   }
   if (!ends.empty()) config.emplace_back("eos_token_id", std::move(ends));
 
-  ModelConfig parsed = parse_model_config(json::print(std::move(config)), metadata.file());
+  ModelConfig parsed = read_model_config(json::Value(std::move(config)), metadata.file());
   parsed.unknown_keys = std::move(unknown);
   return parsed;
 }

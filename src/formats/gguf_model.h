@@ -16,7 +16,7 @@
 namespace sparkx {
 
 // Whether there is an output matrix beside the embedding, and how many rows the embedding has, are not in the metadata.
-// Throws as parse_model_config does; keys that are missing or of a wrong type are named as the file has them.
+// Throws as read_model_config does; keys that are missing or of a wrong type are named as the file has them.
 ModelConfig gguf_model_config(const GgufMetadata& metadata, bool tied, std::int64_t embedding_rows);
 
 // Absent when the file has none. Throws Error{unsupported} for a kind of tokenizer or splitting that no Spark-X2.5

@@ -5,13 +5,16 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/float_codes.h"
 #include "core/printable.h"
+#include "formats/bit_stream.h"
 
 namespace sparkx {
 namespace {
 
 constexpr std::int64_t kBits[] = {2, 3, 4, 5, 6, 8};
 constexpr std::int64_t kGroups[] = {16, 32, 64, 128};
+constexpr std::int64_t kAffineGroups[] = {32, 64, 128};
 constexpr std::string_view kModes[] = {"affine", "mxfp4", "mxfp8", "nvfp4"};
 constexpr int kTokenCodeZero = 128;  // of W8A8: signed codes are stored with 128 added
 
@@ -25,13 +28,60 @@ std::int64_t default_group(std::string_view mode) {
   return mode == "affine" ? 64 : mode == "nvfp4" ? 16 : 32;
 }
 
-// Two 4-bit codes a byte, the low half first.
-void unpack_halves(std::span<const std::byte> packed, std::uint8_t* codes) {
-  for (std::size_t i = 0; i < packed.size(); ++i) {
-    const auto byte = std::to_integer<std::uint8_t>(packed[i]);
-    codes[2 * i] = byte & 15;
-    codes[2 * i + 1] = byte >> 4;
+// What the tensors of a module say of its codes.
+struct Packing {
+  std::int64_t bits;
+  std::int64_t group;
+  std::string mode;
+  bool floats() const { return mode != "affine"; }
+};
+
+// Each mode of floats has one number of bits and one group; empty for a pair that none has.
+std::string_view mode_of_floats(std::int64_t bits, std::int64_t group) {
+  if (bits == 4 && group == 16) return "nvfp4";
+  if (bits == 4 && group == 32) return "mxfp4";
+  if (bits == 8 && group == 32) return "mxfp8";
+  return {};
+}
+
+// Shapes and the type of the scales tell what config.json says only now and then. Throws Error{corrupt}.
+Packing packing_of(const std::string& path, std::int64_t rows, std::int64_t columns, const StoredTensor& weight,
+                   const StoredTensor& scales) {
+  const bool matrices = weight.shape.size() == 2 && scales.shape.size() == 2;
+  const std::int64_t words = matrices ? weight.columns() : 0;
+  const std::int64_t groups = matrices ? scales.columns() : 0;
+  const std::int64_t bits = words > 0 && words <= columns ? words * 32 / columns : 0;
+  const std::int64_t group = groups > 0 ? columns / groups : 0;
+  const bool floats = scales.dtype == Dtype::uint8;
+  const std::string_view mode = floats ? mode_of_floats(bits, group) : "affine";
+  if (weight.dtype != Dtype::uint32 || mode.empty() || !contains(kBits, bits) || bits * columns != words * 32 ||
+      !(floats || contains(kAffineGroups, group)) || group * groups != columns || weight.rows() != rows ||
+      scales.rows() != rows) {
+    throw_error(ErrorCode::corrupt,
+                "{}: tensors {}.weight ({} {}) and {}.scales ({} {}) are no quantized matrix of {} rows and {} columns",
+                scales.file->name(), path, weight.type_name, show_shape(weight.shape), path, scales.type_name,
+                show_shape(scales.shape), rows, columns);
   }
+  if (!floats && scales.dtype != Dtype::float32 && scales.dtype != Dtype::float16 && scales.dtype != Dtype::bfloat16) {
+    throw_error(ErrorCode::corrupt, "{}: tensor {}.scales is {}; expected float32, float16, bfloat16 or uint8",
+                scales.file->name(), path, scales.type_name);
+  }
+  return {bits, group, std::string(mode)};
+}
+
+void read_codes(const StoredTensor& weight, std::int64_t bits, std::int64_t begin, std::int64_t end,
+                std::uint8_t* codes) {
+  std::vector<std::byte> packed(static_cast<std::size_t>((end - begin) * weight.columns() * 4));
+  read_rows(weight, begin, end, packed);
+  // Rows end with a word, so they are one stream.
+  unpack_codes(packed.data(), static_cast<int>(bits), static_cast<std::int64_t>(packed.size()) * 8 / bits, codes);
+}
+
+// Scales of 8 bits.
+void read_float_scales(const StoredTensor& scales, Dtype dtype, std::int64_t begin, std::int64_t end, float* out) {
+  std::vector<std::uint8_t> stored(static_cast<std::size_t>((end - begin) * scales.columns()));
+  read_rows(scales, begin, end, std::as_writable_bytes(std::span(stored)));
+  std::transform(stored.begin(), stored.end(), out, dtype == Dtype::float8_e4m3 ? e4m3_to_float : e8m0_to_float);
 }
 
 // The form of a W8A8 matrix here: every group of a row repeats its scale, and its bias is -128 of them.
@@ -150,21 +200,8 @@ std::optional<QuantizedMatrix> MlxQuantization::matrix(const std::string& path, 
   if (weight == nullptr)
     throw_error(ErrorCode::not_found, "{}: there is {}.scales, but no {}.weight", where, path, path);
 
-  // Shapes tell bits and group.
-  const bool matrices = weight->shape.size() == 2 && scales->shape.size() == 2;
-  const std::int64_t words = matrices ? weight->columns() : 0;
-  const std::int64_t groups = matrices ? scales->columns() : 0;
-  const std::int64_t bits = words > 0 && words <= columns ? words * 32 / columns : 0;
-  const std::int64_t group = groups > 0 ? columns / groups : 0;
-  if (weight->dtype != Dtype::uint32 || !contains(kBits, bits) || bits * columns != words * 32 ||
-      !contains(kGroups, group) || group * groups != columns || weight->rows() != rows || scales->rows() != rows) {
-    throw_error(ErrorCode::corrupt,
-                "{}: tensors {}.weight ({} {}) and {}.scales ({}) are no quantized matrix of {} rows and {} columns",
-                where, path, weight->type_name, show_shape(weight->shape), path, show_shape(scales->shape), rows,
-                columns);
-  }
-  const StoredTensor* biases = tensors.take(path + ".biases");
-  const std::string mode = biases != nullptr ? "affine" : group == 16 ? "nvfp4" : bits == 8 ? "mxfp8" : "mxfp4";
+  const Packing packing = packing_of(path, rows, columns, *weight, *scales);
+  const auto& [bits, group, mode] = packing;
   if (entry != nullptr &&
       (entry->bits.value_or(bits) != bits || entry->group.value_or(group) != group || entry->mode != mode)) {
     throw_error(ErrorCode::corrupt,
@@ -173,47 +210,43 @@ std::optional<QuantizedMatrix> MlxQuantization::matrix(const std::string& path, 
                 file_, entry->bits.value_or(bits), entry->mode, entry->group.value_or(group), path, where, bits, mode,
                 group);
   }
-  if (biases == nullptr || (bits != 4 && bits != 8) || group == 16) {
-    throw_error(
-        ErrorCode::unsupported,
-        "{}: {} is quantized to {}-bit {} in groups of {}; sparkx supports affine with 4 and 8 bits, in groups of "
-        "32, 64 and 128",
-        where, path, bits, mode, group);
+  const bool coded_activations = entry != nullptr && entry->coded_activations;
+  if (coded_activations && (bits != 8 || packing.floats())) {
+    throw_error(ErrorCode::unsupported, "{}: {} has input_activations with {}-bit {}; sparkx supports 8-bit affine",
+                file_, path, bits, mode);
   }
-  if (scales->dtype != Dtype::float32 && scales->dtype != Dtype::float16 && scales->dtype != Dtype::bfloat16) {
-    throw_error(ErrorCode::corrupt, "{}: tensor {}.scales is {}; expected float32, float16 or bfloat16", where, path,
-                scales->type_name);
-  }
-  expect_tensor(*biases, *scales->dtype, {rows, groups}, "as the scales");
-
-  const auto read_codes = [weight = *weight, bits](std::int64_t begin, std::int64_t end, std::uint8_t* codes) {
-    if (bits == 8) {
-      const auto bytes = static_cast<std::size_t>((end - begin) * weight.columns() * 4);
-      read_rows(weight, begin, end, std::as_writable_bytes(std::span(codes, bytes)));
-      return;
-    }
-    std::vector<std::byte> packed(static_cast<std::size_t>((end - begin) * weight.columns() * 4));
-    read_rows(weight, begin, end, packed);
-    unpack_halves(packed, codes);
-  };
-  QuantizedMatrix matrix;
-  matrix.spec = {CodeScheme::affine, static_cast<int>(bits), static_cast<int>(group), *scales->dtype};
-  if (entry == nullptr || !entry->coded_activations) {
-    matrix.read = [read_codes, scales = *scales, biases = *biases](std::int64_t begin, std::int64_t end,
-                                                                   const CodeBuffers& out) {
-      read_codes(begin, end, out.codes);
-      read_floats(scales, begin, end, out.scales);
-      read_floats(biases, begin, end, out.biases);
+  if (packing.floats()) {
+    const Dtype scale_dtype = mode == "nvfp4" ? Dtype::float8_e4m3 : Dtype::float8_e8m0;
+    const CodeValues values = mode == "mxfp8" ? CodeValues::e4m3 : CodeValues::e2m1;
+    QuantizedMatrix matrix;
+    matrix.spec = {CodeScheme::offset, static_cast<int>(bits), static_cast<int>(group), scale_dtype, 0, values};
+    matrix.read = [bits = bits, weight = *weight, scales = *scales, scale_dtype](std::int64_t begin, std::int64_t end,
+                                                                                 const CodeBuffers& out) {
+      read_codes(weight, bits, begin, end, out.codes);
+      read_float_scales(scales, scale_dtype, begin, end, out.scales);
     };
     return matrix;
   }
-  if (bits != 8)
-    throw_error(ErrorCode::unsupported, "{}: {} has input_activations with {} bits; sparkx supports 8", file_, path,
-                bits);
+
+  const StoredTensor* biases = tensors.take(path + ".biases");
+  if (biases == nullptr) {
+    throw_error(ErrorCode::not_found, "{}: there is {}.scales of type {}, but no {}.biases", where, path,
+                scales->type_name, path);
+  }
+  expect_tensor(*biases, *scales->dtype, scales->shape, "as the scales");
+  QuantizedMatrix matrix;
+  matrix.spec = {CodeScheme::affine, static_cast<int>(bits), static_cast<int>(group), *scales->dtype};
+  matrix.read = [bits = bits, weight = *weight, scales = *scales, biases = *biases](
+                    std::int64_t begin, std::int64_t end, const CodeBuffers& out) {
+    read_codes(weight, bits, begin, end, out.codes);
+    read_floats(scales, begin, end, out.scales);
+    read_floats(biases, begin, end, out.biases);
+  };
+  if (!coded_activations) return matrix;
   matrix.spec = {CodeScheme::w8a8, 8, kWholeRow, *scales->dtype, kTokenCodeZero};
-  matrix.read = [read_codes, scales = *scales, biases = *biases](std::int64_t begin, std::int64_t end,
-                                                                 const CodeBuffers& out) {
-    read_codes(begin, end, out.codes);
+  matrix.read = [weight = *weight, scales = *scales, biases = *biases](std::int64_t begin, std::int64_t end,
+                                                                       const CodeBuffers& out) {
+    read_codes(weight, 8, begin, end, out.codes);
     const auto count = static_cast<std::size_t>((end - begin) * scales.columns());
     std::vector<float> stored_scales(count), stored_biases(count);
     read_floats(scales, begin, end, stored_scales.data());

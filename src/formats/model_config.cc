@@ -277,21 +277,20 @@ void parse_rope(const Fields& fields, std::string_view file, ModelConfig& config
   }
 }
 
-json::Value parse_object(std::string_view text, std::string_view file) {
-  json::Value root = json::parse(text, file, kJsonOptions);
-  if (!root.is_object())
-    throw_error(ErrorCode::corrupt, "{}: expected a JSON object, found {}", file, root.type_name());
-  return root;
-}
-
 }  // namespace
 
 const char* layer_type_name(LayerType type) {
   return type == LayerType::sliding_attention ? "sliding_attention" : "full_attention";
 }
 
-ModelConfig parse_model_config(std::string_view text, std::string_view file) {
-  const json::Value root = parse_object(text, file);
+json::Value parse_config(std::string_view text, std::string_view file) {
+  json::Value root = json::parse(text, file, kJsonOptions);
+  if (!root.is_object())
+    throw_error(ErrorCode::corrupt, "{}: expected a JSON object, found {}", file, root.type_name());
+  return root;
+}
+
+ModelConfig read_model_config(const json::Value& root, std::string_view file) {
   const Fields fields(root, file);
   // Another model's config is told so before its missing fields are.
   fields.require_value("model_type", "spark2_5");
@@ -343,7 +342,7 @@ ModelConfig parse_model_config(std::string_view text, std::string_view file) {
 }
 
 GenerationConfig parse_generation_config(std::string_view text, std::string_view file) {
-  const json::Value root = parse_object(text, file);
+  const json::Value root = parse_config(text, file);
   const Fields fields(root, file);
   const auto probability = [](double x) { return x >= 0 && x <= 1; };
   GenerationConfig config;

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/json.h"
 #include "sparkx/types.hpp"
 
 namespace sparkx {
@@ -67,9 +68,12 @@ inline constexpr std::int64_t kMaxHeadDim = 4096;
 inline constexpr std::int64_t kMaxVocabulary = std::int64_t{1} << 24;
 inline constexpr std::int64_t kMaxPositions = (std::int64_t{1} << 31) - 1;
 
-// `file` names the text in messages ("config.json"). Throws Error{corrupt} for text that is no such config (JSON,
-// types, missing fields, contradictions) and Error{unsupported} for a well-formed one that sparkx cannot run.
-ModelConfig parse_model_config(std::string_view text, std::string_view file);
+// `file` names the text in messages ("config.json"). Throws Error{corrupt} for text that is no JSON object.
+json::Value parse_config(std::string_view text, std::string_view file);
+
+// Throws Error{corrupt} for an object that is no such config (types, missing fields, contradictions) and
+// Error{unsupported} for a well-formed one that sparkx cannot run.
+ModelConfig read_model_config(const json::Value& root, std::string_view file);
 
 // What generation_config.json suggests; an absent or null key is an absent value. Keys that sparkx does not use are
 // passed over.

@@ -18,7 +18,7 @@ using testing::kSmallConfig;
 using testing::with_member;
 
 ModelConfig parse(std::string_view text) {
-  return parse_model_config(text, "config.json");
+  return read_model_config(parse_config(text, "config.json"), "config.json");
 }
 
 TEST(ModelConfig, EveryFieldIsRead) {

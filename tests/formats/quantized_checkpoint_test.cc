@@ -5,67 +5,25 @@
 #include "formats/checkpoint.h"
 #include "support/checkpoints.h"
 #include "support/errors.h"
+#include "support/quantized_files.h"
 #include "support/safetensors_files.h"
 
 namespace sparkx {
 namespace {
 
+using testing::compressed;
 using testing::error_of;
+using testing::expected_code;
+using testing::kColumns;
+using testing::kModule;
+using testing::kRows;
+using testing::mlx;
+using testing::mlx_floats;
+using testing::part;
 using testing::stored_tensor;
 using testing::StoredTensors;
-using testing::TestFiles;
 using testing::with_member;
-
-constexpr const char* kModule = "model.layers.0.mlp.down_proj";
-constexpr std::int64_t kRows = 8, kColumns = 64;
-
-// A small model whose down_proj has kRows x kColumns; all tensors dense.
-std::string config_text() {
-  std::string config = with_member(testing::kSmallConfig, "hidden_size", "8");
-  return with_member(config, "intermediate_size", "64");
-}
-
-StoredTensors dense_tensors() {
-  StoredTensors tensors;
-  const auto add = [&](const std::string& name, std::vector<std::int64_t> shape) {
-    std::int64_t count = 1;
-    for (const std::int64_t size : shape) count *= size;
-    tensors[name] = stored_tensor("F32", shape, std::vector<float>(static_cast<std::size_t>(count), 1.0f));
-  };
-  add("model.embedding.weight", {8, 8});
-  for (const std::string layer : {"model.layers.0.", "model.layers.1."}) {
-    add(layer + "input_layernorm.weight", {8});
-    add(layer + "self_attn.q_k_v_proj.weight", {32, 8});
-    add(layer + "self_attn.g_proj.weight", {4, 8});
-    add(layer + "self_attn.out_proj.weight", {8, 16});
-    add(layer + "post_attention_layernorm.weight", {8});
-    add(layer + "mlp.gate_proj.weight", {64, 8});
-    add(layer + "mlp.up_proj.weight", {64, 8});
-    add(layer + "mlp.down_proj.weight", {8, 64});
-  }
-  add("model.norm.weight", {8});
-  return tensors;
-}
-
-struct Files {
-  std::string config = config_text();
-  StoredTensors tensors = dense_tensors();
-
-  // Keeps the bytes that the checkpoint reads.
-  Checkpoint open() {
-    const std::vector<std::byte> bytes = testing::safetensors_bytes(tensors);
-    files_.contents["config.json"] = config;
-    files_.contents["model.safetensors"] = std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    return Checkpoint::open("m", files_.memory());
-  }
-
- private:
-  TestFiles files_;
-};
-
-std::string part(const char* name) {
-  return std::string(kModule) + "." + name;
-}
+using Files = testing::QuantizedFiles;
 
 struct Codes {
   std::vector<std::uint8_t> codes, zeros;
@@ -82,26 +40,6 @@ Codes read(const Checkpoint& checkpoint, std::int64_t begin, std::int64_t end) {
   return codes;
 }
 
-// Code k of row r.
-int expected_code(std::int64_t row, std::int64_t k, int bits) {
-  return static_cast<int>((row * 7 + k * 3) % (1 << bits));
-}
-
-// The codes as a little-endian bit stream in 32-bit words, row by row.
-template <typename Word>
-std::vector<Word> packed_codes(int bits) {
-  const std::int64_t words = kColumns * bits / 32;
-  std::vector<Word> packed(static_cast<std::size_t>(kRows * words));
-  for (std::int64_t row = 0; row < kRows; ++row) {
-    for (std::int64_t k = 0; k < kColumns; ++k) {
-      auto& word = packed[static_cast<std::size_t>(row * words + k * bits / 32)];
-      word = static_cast<Word>(static_cast<std::uint32_t>(word) |
-                               static_cast<std::uint32_t>(expected_code(row, k, bits)) << (k * bits % 32));
-    }
-  }
-  return packed;
-}
-
 void expect_codes(const Codes& found, std::int64_t begin, std::int64_t end, int bits) {
   for (std::int64_t row = begin; row < end; ++row) {
     for (std::int64_t k = 0; k < kColumns; ++k) {
@@ -111,36 +49,65 @@ void expect_codes(const Codes& found, std::int64_t begin, std::int64_t end, int 
   }
 }
 
-Files mlx(int bits, std::int64_t group) {
-  Files files;
-  files.config = with_member(files.config, "quantization",
-                             "{\"group_size\": " + std::to_string(group) + ", \"bits\": " + std::to_string(bits) + "}");
-  const std::int64_t groups = kColumns / group;
-  files.tensors[part("weight")] =
-      stored_tensor("U32", {kRows, kColumns * bits / 32}, packed_codes<std::uint32_t>(bits));
-  std::vector<float> scales, biases;
-  for (std::int64_t i = 0; i < kRows * groups; ++i) {
-    scales.push_back(static_cast<float>(i) + 0.5f);
-    biases.push_back(-static_cast<float>(i));
-  }
-  files.tensors[part("scales")] = stored_tensor("F32", {kRows, groups}, scales);
-  files.tensors[part("biases")] = stored_tensor("F32", {kRows, groups}, biases);
-  return files;
-}
-
 TEST(MlxQuantization, CodesScalesAndBiasesAreThoseOfTheFile) {
-  for (const int bits : {4, 8}) {
+  for (const int bits : {2, 3, 4, 5, 6, 8}) {
     Files files = mlx(bits, 32);
     const Checkpoint checkpoint = files.open();
     const QuantizationSpec& spec = checkpoint.find_quantized(part("weight"))->spec;
-    EXPECT_EQ(spec.scheme, CodeScheme::affine);
-    EXPECT_EQ(spec.bits, bits);
-    EXPECT_EQ(spec.group, 32);
+    EXPECT_EQ(spec, (QuantizationSpec{CodeScheme::affine, bits, 32, Dtype::float32}));
     const Codes found = read(checkpoint, 3, 7);
     expect_codes(found, 3, 7, bits);
     EXPECT_EQ(found.scales[1], 7.5f);  // row 3, second group
     EXPECT_EQ(found.biases[1], -7.0f);
   }
+}
+
+struct FloatCase {
+  const char* mode;
+  QuantizationSpec spec;
+  float scale;  // of code 109
+};
+const FloatCase kFloatCases[] = {
+    {"mxfp4", {CodeScheme::offset, 4, 32, Dtype::float8_e8m0, 0, CodeValues::e2m1}, 0x1p-18f},
+    {"mxfp8", {CodeScheme::offset, 8, 32, Dtype::float8_e8m0, 0, CodeValues::e4m3}, 0x1p-18f},
+    {"nvfp4", {CodeScheme::offset, 4, 16, Dtype::float8_e4m3, 0, CodeValues::e2m1}, 104.0f},
+};
+
+TEST(MlxQuantization, CodesAndScalesThatAreFloats) {
+  for (const FloatCase& c : kFloatCases) {
+    Files files = mlx_floats(c.mode, c.spec.bits, c.spec.group);
+    const Checkpoint checkpoint = files.open();
+    EXPECT_EQ(checkpoint.find_quantized(part("weight"))->spec, c.spec) << c.mode;
+    const std::int64_t groups = kColumns / c.spec.group;
+    const std::int64_t row = 9 / groups;
+    const Codes found = read(checkpoint, row, kRows);
+    expect_codes(found, row, kRows, c.spec.bits);
+    EXPECT_EQ(found.scales[static_cast<std::size_t>(9 % groups)], c.scale) << c.mode;
+  }
+}
+
+TEST(MlxQuantization, ModesMustAgreeWithTheTensors) {
+  const auto error = [](const char* entry) {
+    Files files = mlx_floats("mxfp4", 4, 32);
+    files.config = with_member(files.config, "quantization", std::string("{\"") + kModule + "\": " + entry + "}");
+    return error_of([&] { files.open(); });
+  };
+  EXPECT_EQ(error(R"({"mode": "mxfp4"})"), "no error");
+  EXPECT_EQ(error(R"({"mode": "mxfp4", "group_size": null, "bits": 4})"), "no error");
+  EXPECT_NE(error(R"({"mode": "nvfp4"})").find("says 4-bit nvfp4"), std::string::npos);
+  EXPECT_NE(error(R"({"mode": "nvfp4", "group_size": null})").find("in groups of 16 of"), std::string::npos);
+  EXPECT_NE(error(R"({"bits": 4, "group_size": 32})").find("says 4-bit affine"), std::string::npos);
+  // No mode has 6 bits, nor groups of 64.
+  Files bits = mlx_floats("mxfp4", 6, 32);
+  EXPECT_NE(error_of([&] { bits.open(); }).find("are no quantized matrix"), std::string::npos);
+  Files group = mlx_floats("mxfp4", 4, 64);
+  EXPECT_NE(error_of([&] { group.open(); }).find("are no quantized matrix"), std::string::npos);
+  // Nor does affine have groups of 16.
+  Files affine = mlx(4, 16);
+  EXPECT_NE(error_of([&] { affine.open(); }).find("are no quantized matrix"), std::string::npos);
+  Files with_biases = mlx_floats("mxfp4", 4, 32);
+  with_biases.tensors[part("biases")] = stored_tensor("F32", {kRows, 2}, std::vector<float>(16));
+  EXPECT_NE(error_of([&] { with_biases.open(); }).find("down_proj.biases is no part of the model"), std::string::npos);
 }
 
 TEST(MlxQuantization, PartsThatDoNotFitAreRefused) {
@@ -161,16 +128,17 @@ TEST(MlxQuantization, PartsThatDoNotFitAreRefused) {
             }).find("are no quantized matrix"),
             std::string::npos);
   EXPECT_NE(error([](StoredTensors& t) { t[part("biases")].shape = {16}; }).find("expected [8, 2]"), std::string::npos);
-  EXPECT_NE(error([](StoredTensors& t) { t[part("scales")].dtype = "I32"; }).find("expected float32"),
+  EXPECT_NE(error([](StoredTensors& t) {
+              t[part("scales")].dtype = "I32";
+            }).find("scales is int32; expected float32, float16, bfloat16 or uint8"),
             std::string::npos);
   EXPECT_NE(error([](StoredTensors& t) {
               t.erase(part("scales"));
               t.erase(part("biases"));
             }).find("corrupt: "),
             std::string::npos);
-  EXPECT_NE(
-      error([](StoredTensors& t) { t.erase(part("biases")); }).find("4-bit mxfp4 in groups of 32; sparkx supports"),
-      std::string::npos);
+  EXPECT_NE(error([](StoredTensors& t) { t.erase(part("biases")); }).find("of type float32, but no"),
+            std::string::npos);
 }
 
 TEST(MlxQuantization, TheConfigMustAgreeWithTheTensors) {
@@ -222,54 +190,14 @@ TEST(MlxQuantization, CodedActivationsNeedOneScaleARow) {
   EXPECT_NE(error_of([&] { read(bad, 2, 4); }).find("must repeat one scale"), std::string::npos);
 }
 
-Files compressed(int bits, bool symmetric, const char* strategy, bool packed = true) {
-  Files files;
-  const bool grouped = std::string(strategy) == "group";
-  files.config = with_member(
-      files.config, "quantization_config",
-      std::string(R"({"quant_method": "compressed-tensors", "format": ")") + (packed ? "pack" : "int") +
-          R"(-quantized", "ignore": ["lm_head"], "config_groups": {"group_0": {"targets": ["re:.*layers.0.mlp.down_proj$"],
-           "weights": {"num_bits": )" +
-          std::to_string(bits) + R"(, "type": "int", "symmetric": )" + (symmetric ? "true" : "false") +
-          R"(, "strategy": ")" + strategy + R"(", "group_size": )" + (grouped ? "32" : "null") + "}}}}");
-  const std::int64_t groups = grouped ? 2 : 1;
-  files.tensors.erase(part("weight"));
-  if (packed) {
-    files.tensors[part("weight_packed")] =
-        stored_tensor("I32", {kRows, kColumns * bits / 32}, packed_codes<std::int32_t>(bits));
-    files.tensors[part("weight_shape")] = stored_tensor("I64", {2}, std::vector<std::int64_t>{kRows, kColumns});
-  } else {
-    std::vector<std::int8_t> codes;
-    for (std::int64_t i = 0; i < kRows * kColumns; ++i) {
-      codes.push_back(static_cast<std::int8_t>(expected_code(i / kColumns, i % kColumns, 8) - 128));
-    }
-    files.tensors[part("weight")] = stored_tensor("I8", {kRows, kColumns}, codes);
-  }
-  std::vector<float> scales(static_cast<std::size_t>(kRows * groups));
-  for (std::size_t i = 0; i < scales.size(); ++i) scales[i] = static_cast<float>(i) + 0.5f;
-  files.tensors[part("weight_scale")] = stored_tensor("F32", {kRows, groups}, scales);
-  if (!symmetric) {
-    // Zero point of row r, group g: 3 r + g + 1, packed down the rows.
-    std::vector<std::int32_t> zeros(static_cast<std::size_t>(kRows * bits / 32 * groups));
-    for (std::int64_t row = 0; row < kRows; ++row) {
-      for (std::int64_t g = 0; g < groups; ++g) {
-        auto& word = zeros[static_cast<std::size_t>(row * bits / 32 * groups + g)];
-        word =
-            static_cast<std::int32_t>(static_cast<std::uint32_t>(word) |
-                                      static_cast<std::uint32_t>((3 * row + g + 1) % (1 << bits)) << (row * bits % 32));
-      }
-    }
-    files.tensors[part("weight_zero_point")] = stored_tensor("I32", {kRows * bits / 32, groups}, zeros);
-  }
-  return files;
-}
-
 TEST(CompressedTensors, PackedCodesAndZeroPoints) {
-  for (const int bits : {4, 8}) {
+  for (const int bits : {1, 2, 3, 4, 5, 6, 7, 8}) {
     Files symmetric = compressed(bits, true, "group");
     const Checkpoint a = symmetric.open();
     EXPECT_EQ(a.find_quantized(part("weight"))->spec.scheme, CodeScheme::offset);
     EXPECT_EQ(a.find_quantized(part("weight"))->spec.zero, 1 << (bits - 1));
+    // Codes of 1 and 7 bits are kept with 2 and 8.
+    EXPECT_EQ(a.find_quantized(part("weight"))->spec.bits, bits == 1 ? 2 : bits == 7 ? 8 : bits);
     expect_codes(read(a, 0, kRows), 0, kRows, bits);
 
     Files asymmetric = compressed(bits, false, "group");
@@ -301,6 +229,94 @@ TEST(CompressedTensors, OneScaleForTheWholeMatrix) {
   EXPECT_EQ(read(files.open(), 1, 3).scales, (std::vector<float>{0.25f, 0.25f}));
 }
 
+TEST(CompressedTensors, OneZeroPointForTheWholeMatrix) {
+  for (const int bits : {3, 8}) {
+    Files files = compressed(bits, false, "tensor");
+    files.tensors[part("weight_scale")] = stored_tensor("F32", {1}, std::vector<float>{0.25f});
+    files.tensors[part("weight_zero_point")] = stored_tensor("I8", {1}, std::vector<std::int8_t>{-3});
+    const Codes found = read(files.open(), 1, 3);
+    expect_codes(found, 1, 3, bits);
+    EXPECT_EQ(found.zeros, std::vector<std::uint8_t>(2, static_cast<std::uint8_t>((1 << (bits - 1)) - 3)));
+  }
+  Files outside = compressed(3, false, "tensor");
+  outside.tensors[part("weight_scale")] = stored_tensor("F32", {1}, std::vector<float>{0.25f});
+  outside.tensors[part("weight_zero_point")] = stored_tensor("I8", {1}, std::vector<std::int8_t>{4});
+  const Checkpoint checkpoint = outside.open();
+  EXPECT_NE(error_of([&] { read(checkpoint, 1, 3); }).find("the zero point 4, which is no code of 3 bits"),
+            std::string::npos);
+}
+
+// weight_g_idx puts column k into group k % 2.
+Files reordered() {
+  Files files = compressed(4, false, "group");
+  std::vector<std::int32_t> groups;
+  for (std::int32_t k = 0; k < kColumns; ++k) groups.push_back(k % 2);
+  files.tensors[part("weight_g_idx")] = stored_tensor("I32", {kColumns}, groups);
+  return files;
+}
+
+TEST(CompressedTensors, ReorderedColumnsAreSortedByGroup) {
+  Files files = reordered();
+  const Checkpoint checkpoint = files.open();
+  const QuantizedMatrix& matrix = *checkpoint.find_quantized(part("weight"));
+  ASSERT_EQ(matrix.column_order.size(), static_cast<std::size_t>(kColumns));
+  const Codes found = read(checkpoint, 2, 4);
+  for (std::int64_t i = 0; i < kColumns; ++i) {
+    const std::int64_t column = i < 32 ? 2 * i : 2 * (i - 32) + 1;
+    EXPECT_EQ(matrix.column_order[static_cast<std::size_t>(i)], column);
+    EXPECT_EQ(found.codes[static_cast<std::size_t>(kColumns + i)], expected_code(3, column, 4));
+  }
+  // A column's scale and zero point are those of its own group.
+  std::vector<float> row(static_cast<std::size_t>(kColumns));
+  read_weights(matrix, kColumns, 3, 4, row.data());
+  for (int k = 0; k < kColumns; ++k) {
+    const int group = k % 2, zero = (3 * 3 + group + 1) % 16;
+    EXPECT_EQ(row[static_cast<std::size_t>(k)],
+              (static_cast<float>(3 * 2 + group) + 0.5f) * static_cast<float>(expected_code(3, k, 4) - zero))
+        << k;
+  }
+}
+
+TEST(CompressedTensors, ColumnsInOrderNeedNoOrder) {
+  Files sorted = reordered(), unknown = reordered();
+  std::vector<std::int32_t> groups(static_cast<std::size_t>(kColumns), -1);
+  unknown.tensors[part("weight_g_idx")] = stored_tensor("I32", {kColumns}, groups);
+  EXPECT_TRUE(unknown.open().find_quantized(part("weight"))->column_order.empty());
+  for (std::size_t k = 0; k < groups.size(); ++k) groups[k] = k < 32 ? 0 : 1;
+  sorted.tensors[part("weight_g_idx")] = stored_tensor("I32", {kColumns}, groups);
+  EXPECT_TRUE(sorted.open().find_quantized(part("weight"))->column_order.empty());
+}
+
+TEST(CompressedTensors, EveryGroupHasItsNumberOfColumns) {
+  const auto error = [](std::size_t column, std::int32_t group) {
+    Files files = reordered();
+    std::vector<std::int32_t> groups;
+    for (std::int32_t k = 0; k < kColumns; ++k) groups.push_back(k % 2);
+    groups[column] = group;
+    files.tensors[part("weight_g_idx")] = stored_tensor("I32", {kColumns}, groups);
+    return error_of([&] { files.open(); });
+  };
+  EXPECT_NE(error(4, 1).find("places 31 columns in group 0; expected 32"), std::string::npos);
+  EXPECT_NE(error(4, 2).find("places column 4 in group 2; there are 2"), std::string::npos);
+  EXPECT_NE(error(4, -1).find("places column 4 in group -1; there are 2"), std::string::npos);
+  Files whole_rows = compressed(4, true, "channel");
+  whole_rows.tensors[part("weight_g_idx")] =
+      stored_tensor("I32", {kColumns}, std::vector<std::int32_t>(static_cast<std::size_t>(kColumns)));
+  EXPECT_NE(error_of([&] { whole_rows.open(); }).find("has no groups of columns"), std::string::npos);
+  Files short_one = reordered();
+  short_one.tensors[part("weight_g_idx")] = stored_tensor("I32", {2}, std::vector<std::int32_t>(2));
+  EXPECT_NE(error_of([&] { short_one.open(); }).find("weight_g_idx has shape [2], expected [64] (columns)"),
+            std::string::npos);
+}
+
+TEST(CompressedTensors, TheOrderOfQuantizingDoesNotMatter) {
+  for (const char* order : {"null", "\"weight\"", "\"group\"", "\"static\"", "\"dynamic\"", "false"}) {
+    Files files = compressed(4, true, "group");
+    files.config = with_member(files.config, "quantization_config.config_groups.group_0.weights.actorder", order);
+    EXPECT_EQ(error_of([&] { files.open(); }), "no error") << order;
+  }
+}
+
 TEST(CompressedTensors, PartsThatDoNotFitAreRefused) {
   const auto error = [](auto change) {
     Files files = compressed(4, false, "group");
@@ -315,10 +331,6 @@ TEST(CompressedTensors, PartsThatDoNotFitAreRefused) {
   EXPECT_NE(error([](StoredTensors& t) {
               t[part("weight_shape")] = stored_tensor("I64", {2}, std::vector<std::int64_t>{8, 63});
             }).find("weight_shape says [8, 63]"),
-            std::string::npos);
-  EXPECT_NE(error([](StoredTensors& t) {
-              t[part("weight_g_idx")] = stored_tensor("I32", {kColumns}, std::vector<std::int32_t>(kColumns));
-            }).find("reordered columns"),
             std::string::npos);
   Files symmetric = compressed(4, true, "group");
   symmetric.tensors[part("weight_zero_point")] = stored_tensor("I32", {1, 2}, std::vector<std::int32_t>(2));
@@ -342,10 +354,11 @@ TEST(CompressedTensors, WhatItCannotRunIsRefusedByName) {
       {group + "input_activations",
        R"({"num_bits": 8, "type": "int", "symmetric": true, "strategy": "token", "dynamic": true})"},
       {group + "weights.type", "\"float\""},
-      {group + "weights.num_bits", "3"},
+      {group + "weights.num_bits", "0"},
+      {group + "weights.num_bits", "9"},
       {group + "weights.strategy", "\"block\""},
       {group + "weights.group_size", "48"},
-      {group + "weights.actorder", "\"group\""},
+      {group + "weights.actorder", "\"hessian\""},
       {group + "targets", "[\"re:(?<=a)b\"]"},
   };
   for (const auto& [path, value] : cases) {
