@@ -114,6 +114,16 @@ std::vector<std::pair<std::string, std::vector<std::string>>> parse_index(std::s
   return shards;
 }
 
+// Whether an index places all tensors in this one file.
+bool is_index_of(const ByteSource& index, std::string_view file) {
+  try {
+    const auto shards = parse_index(index.read_all(kMaxTextBytes), index.name());
+    return shards.size() == 1 && shards[0].first == file;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 // A shard has exactly the tensors that the index places in it.
 void check_against_index(const std::string& shard, const std::string& index, const SafetensorsHeader& header,
                          const std::vector<std::string>& indexed) {
@@ -305,7 +315,8 @@ void Checkpoint::load_folder() {
   if (std::optional<ByteSource> single = find_file(kSingleFile)) {
     const SafetensorsHeader header = read_safetensors_header(*single);
     add_file(*std::move(single), header);
-    if (find_file(kIndexFile)) {
+    // MLX writes an index for a single file, too.
+    if (const std::optional<ByteSource> index = find_file(kIndexFile); index && !is_index_of(*index, kSingleFile)) {
       warnings_.push_back(fmt::format("{}: ignored, because there is {} too", display_name(kIndexFile), kSingleFile));
     }
   } else if (const std::optional<ByteSource> index = find_file(kIndexFile)) {

@@ -187,9 +187,8 @@ SafetensorsHeader read_safetensors_header(const ByteSource& file) {
   return header;
 }
 
-SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path, std::span<const SafetensorsTensor> tensors,
-                                     const std::vector<std::pair<std::string, std::string>>& metadata)
-    : file_(path) {
+std::string safetensors_head(std::string_view file, std::span<const SafetensorsTensor> tensors,
+                             const std::vector<std::pair<std::string, std::string>>& metadata) {
   json::Object root;
   if (!metadata.empty()) {
     json::Object strings;
@@ -197,33 +196,39 @@ SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path, std::spa
     root.emplace_back(kMetadataKey, std::move(strings));
   }
   std::vector<std::string_view> names{kMetadataKey};
+  std::uint64_t end = 0;
   for (const SafetensorsTensor& tensor : tensors) {
     const std::optional<std::uint64_t> bytes = byte_count(tensor.shape, tensor.dtype);
     const bool negative = std::any_of(tensor.shape.begin(), tensor.shape.end(), [](std::int64_t d) { return d < 0; });
-    if (negative || !bytes ||
-        *bytes > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()) - missing_) {
-      throw_error(ErrorCode::invalid_argument, "{}: tensor {} has a shape without a size", path.string(), tensor.name);
+    if (negative || !bytes || *bytes > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()) - end) {
+      throw_error(ErrorCode::invalid_argument, "{}: tensor {} has a shape without a size", file, tensor.name);
     }
     const auto code = std::find_if(std::begin(kDtypeCodes), std::end(kDtypeCodes),
                                    [&](const DtypeCode& known) { return known.dtype == tensor.dtype; });
     json::Array shape(tensor.shape.begin(), tensor.shape.end());
     root.emplace_back(tensor.name, json::Object{{"dtype", code->code},
                                                 {"shape", std::move(shape)},
-                                                {"data_offsets", json::Array{missing_, missing_ + *bytes}}});
+                                                {"data_offsets", json::Array{end, end + *bytes}}});
     names.push_back(tensor.name);
-    missing_ += *bytes;
+    end += *bytes;
   }
   std::sort(names.begin(), names.end());
   if (const auto twice = std::adjacent_find(names.begin(), names.end()); twice != names.end()) {
-    throw_error(ErrorCode::invalid_argument, "{}: two tensors with the name {}", path.string(), *twice);
+    throw_error(ErrorCode::invalid_argument, "{}: two tensors with the name {}", file, *twice);
   }
   std::string header = json::print(std::move(root), {.item_separator = ",", .key_separator = ":"});
   header.append((8 - header.size() % 8) % 8,
                 ' ');  // data begins at a multiple of 8, as the format's own library does it
-  std::array<std::byte, 8> length;
-  for (std::size_t i = 0; i < 8; ++i) length[i] = static_cast<std::byte>(header.size() >> (8 * i));
-  file_.write(length);
-  file_.write(header);
+  std::string head;
+  for (std::size_t i = 0; i < 8; ++i) head += static_cast<char>(header.size() >> (8 * i) & 0xFF);
+  return head + header;
+}
+
+SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path, std::span<const SafetensorsTensor> tensors,
+                                     const std::vector<std::pair<std::string, std::string>>& metadata)
+    : file_(path) {
+  file_.write(safetensors_head(path.string(), tensors, metadata));
+  for (const SafetensorsTensor& tensor : tensors) missing_ += byte_count(tensor.shape, tensor.dtype).value();
 }
 
 void SafetensorsWriter::write(std::span<const std::byte> bytes) {

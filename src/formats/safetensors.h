@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -33,11 +34,15 @@ struct SafetensorsHeader {
 // not so, Error{unsupported} for an element type that sparkx does not know, Error{io}.
 SafetensorsHeader read_safetensors_header(const ByteSource& file);
 
+// What a file with these tensors begins with, before their bytes. Offsets and sizes are worked out here. Throws
+// Error{invalid_argument}, with the name of the file, for a shape without a size or a repeated name.
+std::string safetensors_head(std::string_view file, std::span<const SafetensorsTensor> tensors,
+                             const std::vector<std::pair<std::string, std::string>>& metadata = {});
+
 // Writes a file whose tensors are known beforehand and whose bytes come in pieces. The file appears at commit().
 class SafetensorsWriter {
  public:
-  // `tensors`: name, dtype and shape; offsets and sizes are worked out here. Throws Error{invalid_argument} for a shape
-  // without a size or a repeated name, Error{io}.
+  // `tensors`: name, dtype and shape. Throws what safetensors_head throws, and Error{io}.
   SafetensorsWriter(const std::filesystem::path& path, std::span<const SafetensorsTensor> tensors,
                     const std::vector<std::pair<std::string, std::string>>& metadata = {});
 

@@ -323,6 +323,12 @@ TEST(Checkpoint, ASingleFileWinsOverAnIndexAndSaysSo) {
       std::vector<std::string>{"m/model.safetensors.index.json: ignored, because there is model.safetensors too"});
 }
 
+TEST(Checkpoint, AnIndexOfTheSingleFileItselfIsNoReasonToWarn) {
+  TestFiles files = small_checkpoint();
+  files.contents["model.safetensors.index.json"] = R"({"weight_map":{"model.norm.weight":"model.safetensors"}})";
+  EXPECT_EQ(Checkpoint::open("m", files.memory()).warnings(), std::vector<std::string>());
+}
+
 TEST(Checkpoint, MissingFilesAreNamed) {
   TestFiles files = small_checkpoint();
   files.contents.erase("model.safetensors");
