@@ -27,9 +27,9 @@ struct ConvertOptions {
   // "none", or as MLX quantizes: "2bit", "3bit", "4bit", "5bit", "6bit", "8bit", "mxfp4", "mxfp8", "nvfp4"; for GGUF
   // its own names: "Q8_0", "Q4_K_M", … What is stored as codes already keeps them where the output can hold them.
   std::string quantize = "none";
-  std::optional<int> group_size;        // columns that share a scale: 32, 64 or 128 of "4bit" and its like; absent: 64
-  std::string recipe = {};              // mlx-lm's mixtures: "mixed_2_6", "mixed_3_4", "mixed_3_6", "mixed_4_6"
-  std::vector<QuantizationRule> rules;  // the last one that matches decides
+  std::optional<int> group_size = {};  // columns that share a scale: 32, 64 or 128 of "4bit" and its like; absent: 64
+  std::string recipe = {};             // mlx-lm's mixtures: "mixed_2_6", "mixed_3_4", "mixed_3_6", "mixed_4_6"
+  std::vector<QuantizationRule> rules = {};  // the last one that matches decides
   // Of what is not quantized: "float32", "bfloat16", "float16". "auto": what config.json says as torch_dtype, as mlx-lm
   // has it, else the file's own.
   std::string dtype = "auto";
@@ -37,7 +37,7 @@ struct ConvertOptions {
 
   std::uint64_t shard_bytes = std::uint64_t{5} << 30;  // most bytes of tensors in a file, unless one tensor has more
   bool replace = false;                                // an existing output
-  std::optional<int> threads;                          // absent: one for each physical core
+  std::optional<int> threads = {};                     // absent: one for each physical core
 };
 
 // What becomes of one tensor.
@@ -74,9 +74,13 @@ class Conversion {
   const ConversionPlan& plan() const;
 
   // Writes the output beside its place and moves it there when all of it is on the disk; whatever happens before
-  // leaves what was there. `progress` is told the bytes of the source that are done; false cancels. May be called once.
-  // Throws Error{io}, Error{corrupt} for values that cannot be converted, Error{cancelled}.
-  void run(const std::function<bool(std::uint64_t done, std::uint64_t total)>& progress = {});
+  // leaves what was there. Returns a report for a person where codes came from another format, else nothing. `progress`
+  // is told the bytes of the source that are done; false cancels. Throws Error{io}, Error{corrupt} for values that
+  // cannot be converted, Error{cancelled}.
+  std::string run(const std::function<bool(std::uint64_t done, std::uint64_t total)>& progress = {});
+
+  // The same without writing anything: what is wrong with the source's values shows.
+  std::string check(const std::function<bool(std::uint64_t done, std::uint64_t total)>& progress = {});
 
  private:
   struct Impl;

@@ -14,12 +14,18 @@ namespace sparkx {
 void read_values(const Checkpoint& checkpoint, const TensorInfo& tensor, std::int64_t row_begin, std::int64_t row_end,
                  float* out);
 
+// The same rounded to a type, as elements of it. Throws as store_values does, too.
+void read_elements(const Checkpoint& checkpoint, const TensorInfo& tensor, std::int64_t row_begin, std::int64_t row_end,
+                   Dtype to, std::byte* out);
+
 // How a tensor is stored, for a person: "bfloat16", "4-bit, groups of 64".
 std::string storage_name(const Checkpoint& checkpoint, const TensorInfo& tensor);
 std::string scheme_name(const QuantizationSpec& spec);
 
-// The value as this type has it, nearest even: `to` is float32, float16 or bfloat16. Store writes its bytes.
-float rounded_to(Dtype to, float value);
-void store_value(Dtype to, float value, std::byte* out);
+// Elements of float32, float16 or bfloat16 as floats.
+void load_values(Dtype from, const std::byte* elements, std::size_t count, float* values);
+// Rounds to float32, float16 or bfloat16, to nearest even, and writes the elements. Throws Error{corrupt} for a finite
+// value that float16 cannot hold.
+void store_values(Dtype to, const float* values, std::size_t count, std::byte* out);
 
 }  // namespace sparkx

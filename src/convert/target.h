@@ -5,11 +5,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "core/json.h"
+#include "core/dtype.h"
 #include "formats/checkpoint.h"
 #include "sparkx/convert.hpp"
 
@@ -18,11 +19,12 @@ namespace sparkx {
 // An array in the output. Its rows are those of the tensor it belongs to, and stand one after another.
 struct OutputPart {
   std::string name;
-  std::string type;  // in the format's terms: "U32", "Q4_K"
+  std::string type;  // "uint32", "Q4_K"
   std::vector<std::int64_t> shape;
   std::uint64_t row_bytes;
-  std::size_t file = 0;      // where it goes: an index of Target::files …
-  std::uint64_t offset = 0;  // … and the place of its first byte there
+  std::optional<Dtype> dtype = {};  // where the elements are plain numbers
+  std::size_t file = 0;             // where it goes: an index of Target::files …
+  std::uint64_t offset = 0;         // … and the place of its first byte there
 };
 
 struct TensorPlan {
@@ -35,7 +37,7 @@ struct TensorPlan {
   // Makes the rows [row_begin, row_end) of all parts, each in the place that `out` has for it; rounding is to nearest,
   // whatever the caller's environment. Called from many threads at once. Returns the largest error of a coefficient (a
   // scale or bias), relative to it; 0 where none is rounded. Throws what Checkpoint::read throws, and Error{corrupt}
-  // for values that cannot be converted.
+  // for values that cannot be converted; the runner adds the tensor's name.
   std::function<double(std::int64_t row_begin, std::int64_t row_end, std::span<std::byte* const> out)> encode;
 
   std::uint64_t bytes() const {
@@ -63,8 +65,9 @@ struct Target {
   std::vector<TextFile> texts;     // empty where the output is one file, whose name is then that of the output
   bool single_file = false;        // the output is files[0], not a folder
   std::vector<std::string> notes;  // see ConversionPlan
-  // Texts that can only be written once every tensor's error is known, which it gets in the order of `tensors`.
-  std::function<std::vector<TextFile>(std::span<const double> errors)> report;
+  // Makes the texts that can only be written once every tensor's largest error is known; it gets the target itself and
+  // the errors in the order of `tensors`. Null where there are none.
+  std::function<std::vector<TextFile>(const Target& target, std::span<const double> errors)> report;
 };
 
 // What a format makes of a checkpoint, which must outlive it. Throw Error{invalid_argument} for options that make no

@@ -3,6 +3,8 @@
 
 #include <cmath>
 #include <cstdint>
+#include <filesystem>
+#include <fstream>
 #include <random>
 #include <span>
 #include <string>
@@ -58,6 +60,15 @@ class RandomModel {
     config_ = json::print(config());
     files_ = {{"config.json", std::as_bytes(std::span(config_))}, {"model.safetensors", weights_}};
     return Checkpoint::open("random", files_);
+  }
+
+  // The same as a folder.
+  void write(const std::filesystem::path& folder) const {
+    std::filesystem::create_directories(folder);
+    std::ofstream(folder / "config.json") << json::print(config());
+    const std::vector<std::byte> bytes = safetensors_bytes(tensors);
+    std::ofstream(folder / "model.safetensors", std::ios::binary)
+        .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
   }
 
   // A copy of one tensor's values, and putting them back.
