@@ -8,6 +8,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -23,6 +25,7 @@ using namespace std::chrono_literals;
 constexpr int kBarWidth = 30;
 constexpr auto kBarDelay = 300ms;     // what is done sooner needs no bar
 constexpr auto kBarInterval = 100ms;  // between two drawings
+constexpr auto kTimeLeftDelay = 2s;   // before that nobody can tell how long it will take
 constexpr std::size_t kReadBytes = 1 << 16;
 constexpr std::size_t kMaxInputBytes = std::size_t{256} << 20;  // /dev/zero never ends
 constexpr const char* kStandardInput = "standard input";
@@ -78,6 +81,13 @@ std::string read_all(int descriptor, const std::string& name) {
     }
   }
   return text;
+}
+
+// ", 1:05 left", at the speed so far.
+std::string time_left(std::chrono::steady_clock::duration elapsed, double share) {
+  if (elapsed < kTimeLeftDelay || share <= 0) return "";
+  const auto seconds = static_cast<std::int64_t>(std::chrono::duration<double>(elapsed).count() * (1 - share) / share);
+  return fmt::format(", {}:{:02} left", seconds / 60, seconds % 60);
 }
 
 }  // namespace
@@ -190,8 +200,9 @@ void ProgressBar::update(std::uint64_t done, std::uint64_t total) {
   shown_ = true;
   const double share = std::min(1.0, static_cast<double>(done) / static_cast<double>(total));
   const int filled = static_cast<int>(share * kBarWidth);
-  write_note(fmt::format("\r{} [{}{}] {:3.0f} %", label_, std::string(static_cast<std::size_t>(filled), '#'),
-                         std::string(static_cast<std::size_t>(kBarWidth - filled), ' '), share * 100));
+  write_note(fmt::format("\r{} [{}{}] {:3.0f} %{}\x1b[K", label_, std::string(static_cast<std::size_t>(filled), '#'),
+                         std::string(static_cast<std::size_t>(kBarWidth - filled), ' '), share * 100,
+                         time_left(now - begin_, share)));
 }
 
 void ProgressBar::clear() {

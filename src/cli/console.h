@@ -55,7 +55,7 @@ void print_warning(std::string_view message);
 void print_note(std::string_view message);  // "sparkx: …"
 void print_line(std::string_view line);     // to standard error, as it is
 
-// A bar on standard error, only where that is a terminal; it vanishes when it is done.
+// A bar on standard error with the time that is left, only where that is a terminal; it vanishes when it is done.
 class ProgressBar {
  public:
   explicit ProgressBar(std::string label);

@@ -23,6 +23,7 @@ constexpr const char* kExamples = R"(Examples:
   sparkx tokenize -m DIR TEXT                    show the token ids of a text
   sparkx render --messages FILE                  show the prompt of a conversation
   sparkx bench -m DIR                            measure how fast it is here
+  sparkx convert -m DIR -o DIR-4bit -q           quantize it to 4 bits, in MLX's format
   source <(sparkx completion bash)               complete commands and options
 
 sparkx COMMAND --help says more about a command.)";
@@ -74,6 +75,7 @@ int run_program(int argc, char** argv) {
   add_parse(app, run);
   add_bench(app, run);
   add_perplexity(app, run);
+  add_convert(app, run);
   add_completion(app, run);
   try {
     app.parse(argc, argv);

@@ -41,8 +41,10 @@ std::optional<std::vector<int>> parse_cpus(std::string_view text) {
 
 }  // namespace
 
-void add_model_option(CLI::App& command, std::string& model) {
-  command.add_option("-m,--model", model, "Folder or GGUF file of the model; without it the built-in model is used")
+void add_model_option(CLI::App& command, std::string& model, const std::string& alias) {
+  command
+      .add_option("-m,--model" + (alias.empty() ? "" : "," + alias), model,
+                  "Folder or GGUF file of the model; without it the built-in model is used")
       ->type_name("PATH");
 }
 

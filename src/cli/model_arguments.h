@@ -27,7 +27,8 @@ struct ModelArguments {
   bool verbose = false;
 };
 
-void add_model_option(CLI::App& command, std::string& model);
+// `alias`: another name for the option, such as "--hf-path".
+void add_model_option(CLI::App& command, std::string& model, const std::string& alias = "");
 void add_model_arguments(CLI::App& command, ModelArguments& arguments);
 
 // How a text is read to be evaluated: --context, which is --ctx too, and --stride.

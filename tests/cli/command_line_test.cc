@@ -43,6 +43,7 @@ TEST(CommandLine, HelpGoesToStandardOutputAndHasExamples) {
                                                                                          {"parse", "--help"},
                                                                                          {"bench", "--help"},
                                                                                          {"perplexity", "--help"},
+                                                                                         {"convert", "--help"},
                                                                                          {"completion", "--help"}}) {
     const ProcessResult r = sparkx(arguments);
     EXPECT_EQ(r.status, 0);
