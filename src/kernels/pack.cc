@@ -119,32 +119,52 @@ std::size_t code_bytes(const WeightFormat& format, std::int64_t columns) {
   return static_cast<std::size_t>(round_up(columns, kStretchColumns)) / kStretchColumns * 64 * code_bits(format.kind);
 }
 
-// `count` codes of one lane, into zeros.
+// One plane of a stretch of one lane: of the codes in `words`, four columns each, the bits from `shift` on.
+void store_plane(const std::uint32_t (&words)[8], int bits, int shift, std::byte* plane) {
+  const std::uint32_t mask = 0x01010101u * ((1u << bits) - 1);
+  const int together = 8 / bits;  // words of codes in one of the plane
+  for (int i = 0; i < bits; ++i, plane += 64) {
+    std::uint32_t word = 0;
+    for (int j = 0; j < together; ++j) word |= (words[i * together + j] >> shift & mask) << (j * bits);
+    std::memcpy(plane, &word, sizeof word);
+  }
+}
+
+// `count` codes of one lane, and zeros behind them up to a whole stretch.
+template <WeightKind kind>
+void store_codes(const std::uint8_t* from, std::int64_t count, int lane, std::byte* codes) {
+  constexpr int low = low_plane_bits(kind), high = high_plane_bits(kind);
+  codes += lane * 4;
+  for (std::int64_t k = 0; k < count; k += kStretchColumns, codes += 64 * (low + high)) {
+    std::uint32_t words[8] = {};
+    static_assert(sizeof words == kStretchColumns);
+    const auto columns = static_cast<std::size_t>(count - k < kStretchColumns ? count - k : kStretchColumns);
+    if (columns == sizeof words) {
+      std::memcpy(words, from + k, sizeof words);  // of a size that is known
+    } else {
+      std::memcpy(words, from + k, columns);
+    }
+    store_plane(words, low, 0, codes);
+    if constexpr (high != 0) store_plane(words, high, low, codes + 64 * low);
+  }
+}
+
 void store_codes(WeightKind kind, const std::uint8_t* from, std::int64_t count, int lane, std::byte* codes) {
-  if (kind == WeightKind::codes4) {
-    for (std::int64_t k = 0; k < count; k += 8) {
-      std::uint32_t low = 0, high = 0;  // columns k … k + 3 and k + 4 … k + 7
-      std::memcpy(&low, from + k, static_cast<std::size_t>(count - k < 4 ? count - k : 4));
-      if (count - k > 4) std::memcpy(&high, from + k + 4, static_cast<std::size_t>(count - k < 8 ? count - k - 4 : 4));
-      const std::uint32_t both = low | high << 4;
-      std::memcpy(codes + (k / 8 * kLanes + lane) * 4, &both, 4);
-    }
-  } else if (kind == WeightKind::codes8) {
-    for (std::int64_t k = 0; k < count; k += 4) {
-      std::memcpy(codes + (k / 4 * kLanes + lane) * 4, from + k,
-                  static_cast<std::size_t>(count - k < 4 ? count - k : 4));
-    }
-  } else {
-    const int low = low_plane_bits(kind), high = high_plane_bits(kind);
-    const auto set = [&](std::byte* plane, int bits, std::int64_t k, int value) {
-      const std::int64_t word = k / 4, words = 8 / bits;
-      plane[word / words * 64 + lane * 4 + k % 4] |= static_cast<std::byte>(value << (word % words * bits));
-    };
-    for (std::int64_t k = 0; k < count; ++k) {
-      std::byte* stretch = codes + k / kStretchColumns * 64 * code_bits(kind);
-      set(stretch, low, k % kStretchColumns, from[k] & ((1 << low) - 1));
-      if (high != 0) set(stretch + 64 * low, high, k % kStretchColumns, from[k] >> low);
-    }
+  switch (kind) {
+    case WeightKind::codes2:
+      return store_codes<WeightKind::codes2>(from, count, lane, codes);
+    case WeightKind::codes3:
+      return store_codes<WeightKind::codes3>(from, count, lane, codes);
+    case WeightKind::codes4:
+      return store_codes<WeightKind::codes4>(from, count, lane, codes);
+    case WeightKind::codes5:
+      return store_codes<WeightKind::codes5>(from, count, lane, codes);
+    case WeightKind::codes6:
+      return store_codes<WeightKind::codes6>(from, count, lane, codes);
+    case WeightKind::codes8:
+      return store_codes<WeightKind::codes8>(from, count, lane, codes);
+    default:
+      return;
   }
 }
 
