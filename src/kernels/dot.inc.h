@@ -94,7 +94,13 @@ void panel_chains(const std::byte* panel, std::size_t panel_stride, const CodeLa
   Step<kind, form> weights[P];
   const auto step = [&](std::int64_t k, int columns_here) __attribute__((always_inline)) {
     SPARKX_UNROLL
-    for (int p = 0; p < P; ++p) weights[p].read(panel + p * panel_stride, k, layout);
+    for (int p = 0; p < P; ++p) {
+      // The panels that come next; tiles of few tokens read too fast to gain.
+      if constexpr (is_dense(kind) && P * T > 4) {
+        __builtin_prefetch(panel + (P + p) * panel_stride + k / kColumns * 64, 0, 2);
+      }
+      weights[p].read(panel + p * panel_stride, k, layout);
+    }
     SPARKX_UNROLL
     for (int c = 0; c < columns_here; ++c) {
       SPARKX_UNROLL

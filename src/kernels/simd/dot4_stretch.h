@@ -19,6 +19,12 @@ inline __attribute__((always_inline)) void add_step(I32x16 (&sums)[T], Codes cod
   for (int t = 0; t < T; ++t) sums[t] = dot4(sums[t], codes, x + t * token_stride);
 }
 
+// Asks for codes of the panels that come next while these are multiplied. Tiles of few tokens read too fast to gain.
+template <int vectors>
+inline __attribute__((always_inline)) void fetch_ahead(const std::byte* codes) {
+  if constexpr (vectors > 4) __builtin_prefetch(codes, 0, 2);
+}
+
 // Calls add(first, second), which adds to either, and leaves the total in sums.
 template <int P, int T, class Add>
 inline __attribute__((always_inline)) void add_in_chains(I32x16 (&sums)[P][T], Add add) {
@@ -42,9 +48,11 @@ inline __attribute__((always_inline)) void half_byte_stretch(const std::byte* co
                                                              I32x16 (&sums)[P][T]) {
   add_in_chains(
       sums, [&](auto& first, auto& second) __attribute__((always_inline)) {
+        SPARKX_UNROLL
         for (int k = 0; k < 32; k += 8) {
           SPARKX_UNROLL
           for (int p = 0; p < P; ++p) {
+            fetch_ahead<P * T>(codes + (P + p) * panel_stride + k * 8);
             const Codes both = load_codes(codes + p * panel_stride + k * 8);
             add_step(first[p], low_halves(both), x + k, token_stride);
             add_step(second[p], high_halves(both), x + k + 4, token_stride);
@@ -59,10 +67,13 @@ inline __attribute__((always_inline)) void byte_stretch(const std::byte* codes, 
                                                         I32x16 (&sums)[P][T]) {
   add_in_chains(
       sums, [&](auto& first, auto& second) __attribute__((always_inline)) {
+        SPARKX_UNROLL
         for (int k = 0; k < 32; k += 8) {
           SPARKX_UNROLL
           for (int p = 0; p < P; ++p) {
             const std::byte* steps = codes + p * panel_stride + k * 16;
+            fetch_ahead<P * T>(steps + P * panel_stride);
+            fetch_ahead<P * T>(steps + P * panel_stride + 64);
             add_step(first[p], load_codes(steps), x + k, token_stride);
             add_step(second[p], load_codes(steps + 64), x + k + 4, token_stride);
           }
