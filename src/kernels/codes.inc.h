@@ -36,14 +36,14 @@ inline std::int32_t largest_magnitude(const float* x, std::int64_t n) {
 // their sum.
 template <class Code>
 inline std::int32_t code_stretch(const float* x, int count, bool zero, const Code& code, std::int8_t* codes) {
-  std::int32_t sum = 0;
+  I32x16 sum = splat<I32x16>(0);
   for (int i = 0; i < kStretchColumns; i += kLanes) {
     I32x16 q = splat<I32x16>(0);
     if (!zero && i < count) q = code(load_lanes(x + i, count - i < kLanes ? count - i : kLanes));
     store_bytes(codes + i, q);
-    sum += sum_lanes(q);
+    sum = sum + q;
   }
-  return sum;
+  return sum_lanes(sum);
 }
 
 // Columns of a stretch that begins at k.
