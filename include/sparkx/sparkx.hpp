@@ -27,6 +27,7 @@
 #include "sparkx/error.hpp"
 #include "sparkx/evaluation.hpp"
 #include "sparkx/generation.hpp"
+#include "sparkx/inspect.hpp"
 #include "sparkx/sampling.hpp"
 #include "sparkx/types.hpp"
 
@@ -64,9 +65,10 @@ class TextTokenizer {
   // What makes it another vocabulary than that of `other`, for a person; empty when every id has the same text in both.
   std::string difference(const TextTokenizer& other) const;
 
+  struct Impl;  // for the library itself
+
  private:
   friend class LanguageModel;
-  struct Impl;
   explicit TextTokenizer(std::shared_ptr<const Impl> impl);
   std::shared_ptr<const Impl> impl_;
 };
@@ -192,6 +194,13 @@ class LanguageModel {
   explicit LanguageModel(std::shared_ptr<Impl> impl);
   std::shared_ptr<Impl> impl_;
 };
+
+// What a checkpoint is, of which LanguageModel::load takes the path; an empty one is the built-in model. `options` are
+// those that it would be loaded with. `contexts`: positions for which the size of the cache is wanted; none: some usual
+// ones. Throws Error{not_found}, Error{corrupt} and Error{io} for what cannot be read, Error{invalid_argument} for what
+// is no checkpoint and for options that make no sense; what can be read but not be run is in the report.
+CheckpointReport inspect(const std::filesystem::path& model, const ModelOptions& options = {},
+                         std::span<const std::int64_t> contexts = {});
 
 // Token ids from a text: decimal numbers with commas or blanks between. Throws Error{invalid_argument} naming what is
 // no token id.

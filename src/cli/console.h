@@ -14,6 +14,7 @@ namespace sparkx::cli {
 inline constexpr int kDone = 0;
 inline constexpr int kFailed = 1;
 inline constexpr int kUsage = 2;
+inline constexpr int kUnsupported = 3;  // inspect: a checkpoint that can be read but not be run
 
 // Thrown for a command line that makes no sense; main prints it and exits with kUsage.
 struct UsageError {

@@ -74,6 +74,7 @@ int run_program(int argc, char** argv) {
   add_render(app, run);
   add_parse(app, run);
   add_bench(app, run);
+  add_inspect(app, run);
   add_perplexity(app, run);
   add_convert(app, run);
   add_completion(app, run);

@@ -48,8 +48,7 @@ void add_model_option(CLI::App& command, std::string& model, const std::string& 
       ->type_name("PATH");
 }
 
-void add_model_arguments(CLI::App& command, ModelArguments& arguments) {
-  add_model_option(command, arguments.model);
+void add_precision_arguments(CLI::App& command, ModelArguments& arguments) {
   command.add_option("--dtype", arguments.dtype, "Type of the weights in memory; auto keeps the file's")
       ->check(one_of({"auto", "float32", "bfloat16", "bfloat16-fast", "float16"}))
       ->type_name("TYPE")
@@ -78,13 +77,22 @@ void add_model_arguments(CLI::App& command, ModelArguments& arguments) {
                   "Type of the cache of keys and values; float32 with --dtype or --activations float32, else bfloat16")
       ->check(one_of({"float32", "bfloat16", "int8"}))
       ->type_name("TYPE");
+}
+
+void add_threads_argument(CLI::App& command, std::optional<int>& threads) {
+  command.add_option("--threads", threads, "Number of threads; by default one for each physical core")
+      ->transform(whole_number(1, std::numeric_limits<int>::max()))
+      ->type_name("N");
+}
+
+void add_model_arguments(CLI::App& command, ModelArguments& arguments) {
+  add_model_option(command, arguments.model);
+  add_precision_arguments(command, arguments);
   command.add_option("--device", arguments.device, "Where to compute")
       ->check(one_of({"cpu"}))
       ->type_name("DEVICE")
       ->capture_default_str();
-  command.add_option("--threads", arguments.threads, "Number of threads; by default one for each physical core")
-      ->transform(whole_number(1, std::numeric_limits<int>::max()))
-      ->type_name("N");
+  add_threads_argument(command, arguments.threads);
   command
       .add_option("--cpu-affinity", arguments.cpu_affinity,
                   "CPUs that the threads stay on, such as 0,2-5; as many threads by default")
@@ -112,7 +120,7 @@ void add_evaluation_arguments(CLI::App& command, EvaluationOptions& options) {
       ->type_name("N");
 }
 
-LanguageModel load_model(const ModelArguments& arguments, ModelOptions options, const std::string& shape) {
+ModelOptions model_options(const ModelArguments& arguments, ModelOptions options) {
   options.dtype = arguments.dtype;
   options.quantize = arguments.quantize;
   options.group_size = arguments.group_size.value_or(options.group_size);
@@ -123,6 +131,11 @@ LanguageModel load_model(const ModelArguments& arguments, ModelOptions options, 
   if (!arguments.cpu_affinity.empty()) options.cpu_affinity = parse_cpus(arguments.cpu_affinity).value();
   options.lock_memory = arguments.mlock;
   if (arguments.context) options.context = arguments.context;
+  return options;
+}
+
+LanguageModel load_model(const ModelArguments& arguments, ModelOptions options, const std::string& shape) {
+  options = model_options(arguments, std::move(options));
   ProgressBar bar("loading");
   options.progress = [&bar](std::uint64_t done, std::uint64_t total) {
     bar.update(done, total);

@@ -30,6 +30,12 @@ struct ModelArguments {
 // `alias`: another name for the option, such as "--hf-path".
 void add_model_option(CLI::App& command, std::string& model, const std::string& alias = "");
 void add_model_arguments(CLI::App& command, ModelArguments& arguments);
+// Some of them: the types and quantization of weights, activations and cache; the number of threads.
+void add_precision_arguments(CLI::App& command, ModelArguments& arguments);
+void add_threads_argument(CLI::App& command, std::optional<int>& threads);
+
+// `options` gives what the command decides.
+ModelOptions model_options(const ModelArguments& arguments, ModelOptions options = {});
 
 // How a text is read to be evaluated: --context, which is --ctx too, and --stride.
 void add_evaluation_arguments(CLI::App& command, EvaluationOptions& options);

@@ -10,6 +10,7 @@
 #include "engine/benchmark.h"
 #include "engine/evaluation.h"
 #include "engine/generation.h"
+#include "engine/model_options.h"
 #include "engine/sequence.h"
 #include "engine/text_tokenizer.h"
 #include "formats/checkpoint.h"
@@ -50,22 +51,8 @@ struct LanguageModel::Impl {
         no_tokenizer(checkpoint.gguf_metadata() != nullptr
                          ? fmt::format("{}: there is no tokenizer in it", checkpoint.gguf_metadata()->file())
                          : fmt::format("{}: there is no such file", checkpoint.display_name(kTokenizerFile))) {
-    LoadOptions load;
-    parse_dtype(options.dtype, load.weights);
-    load.weights.quantize = parse_quantization(options.quantize, options.group_size, options.head_quantize);
-    load.weights.activations = parse_activation_mode(options.activations);
-    if (options.kv_dtype != "auto") load.kv_kind = parse_kv_kind(options.kv_dtype);
-    load.context = options.context;
-    if (options.sequences < 1) throw_error(ErrorCode::invalid_argument, "sequences must be 1 or more");
-    load.sequences = options.sequences;
-    if (options.threads) {
-      if (*options.threads < 1) throw_error(ErrorCode::invalid_argument, "threads must be 1 or more");
-      load.threads = *options.threads;
-    }
+    LoadOptions load = load_options(options);
     threads = options.threads.value_or(default_thread_count());
-    load.cpus = options.cpu_affinity;
-    load.lock_memory = options.lock_memory;
-    load.progress = options.progress;
     if (options.tokenizer) {
       // Before the weights: a tokenizer that cannot be read is said at once.
       if (std::optional<TextTokenizer::Impl> found = TextTokenizer::Impl::read(checkpoint)) {

@@ -192,7 +192,8 @@ void make_elements(bool matrix, std::uint64_t offset, std::span<std::byte> out) 
 
 }  // namespace
 
-Checkpoint Checkpoint::open(const fs::path& path) {
+Checkpoint Checkpoint::open(const fs::path& path, CheckpointFacts* facts) {
+  CheckpointFacts unwanted;
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
   if (status.type() == fs::file_type::not_found) {
@@ -202,16 +203,17 @@ Checkpoint Checkpoint::open(const fs::path& path) {
   if (status.type() == fs::file_type::directory) {
     checkpoint.name_ = path.string();
     checkpoint.folder_ = path;
-    checkpoint.load_folder();
+    checkpoint.load_folder(facts != nullptr ? *facts : unwanted);
   } else {
     checkpoint.name_ = path.parent_path().string();
     checkpoint.folder_ = path.parent_path();
-    checkpoint.load_gguf(path.filename().string());
+    checkpoint.load_gguf(path.filename().string(), facts != nullptr ? *facts : unwanted);
   }
   return checkpoint;
 }
 
-Checkpoint Checkpoint::open(std::string_view name, std::span<const MemoryFile> files) {
+Checkpoint Checkpoint::open(std::string_view name, std::span<const MemoryFile> files, CheckpointFacts* facts) {
+  CheckpointFacts unwanted;
   Checkpoint checkpoint;
   checkpoint.name_ = name;
   checkpoint.memory_files_.assign(files.begin(), files.end());
@@ -221,9 +223,9 @@ Checkpoint Checkpoint::open(std::string_view name, std::span<const MemoryFile> f
   const bool folder = std::any_of(files.begin(), files.end(), has_name([](auto n) { return n == kConfigFile; }));
   const auto gguf = std::find_if(files.begin(), files.end(), has_name([](auto n) { return n.ends_with(".gguf"); }));
   if (folder || gguf == files.end()) {
-    checkpoint.load_folder();
+    checkpoint.load_folder(facts != nullptr ? *facts : unwanted);
   } else {
-    checkpoint.load_gguf(std::string(gguf->name));
+    checkpoint.load_gguf(std::string(gguf->name), facts != nullptr ? *facts : unwanted);
   }
   return checkpoint;
 }
@@ -269,7 +271,8 @@ std::optional<std::string> Checkpoint::text_file(std::string_view name) const {
   return file ? std::optional(file->read_all(kMaxTextBytes)) : std::nullopt;
 }
 
-Checkpoint::QuantizedReader Checkpoint::quantization_of(const json::Value& config, const std::string& file) {
+Checkpoint::QuantizedReader Checkpoint::quantization_of(const json::Value& config, const std::string& file,
+                                                        std::string& format) {
   const auto given = [&config](const char* key) {
     const json::Value* value = config.find(key);
     return value != nullptr && !value->is_null() ? value : nullptr;
@@ -277,6 +280,7 @@ Checkpoint::QuantizedReader Checkpoint::quantization_of(const json::Value& confi
   const json::Value* other = given("quantization_config");
   const json::Value* method = other == nullptr ? nullptr : other->find("quant_method");
   if (given("quantization") != nullptr || (other != nullptr && method == nullptr)) {
+    format = "MLX";
     const auto mlx = std::make_shared<const MlxQuantization>(config, file);
     return [mlx](const std::string& path, std::string_view, std::int64_t rows, std::int64_t columns,
                  StoredTensors& tensors) { return mlx->matrix(path, rows, columns, tensors); };
@@ -287,17 +291,19 @@ Checkpoint::QuantizedReader Checkpoint::quantization_of(const json::Value& confi
                 "{}: quantization_config.quant_method is {}; sparkx supports \"compressed-tensors\" and MLX's format",
                 file, printable(json::print(*method)));
   }
+  format = "compressed-tensors";
   const auto compressed = std::make_shared<const CompressedTensors>(*other, file);
   return [compressed](const std::string& path, std::string_view class_name, std::int64_t rows, std::int64_t columns,
                       StoredTensors& tensors) { return compressed->matrix(path, class_name, rows, columns, tensors); };
 }
 
-void Checkpoint::load_folder() {
+void Checkpoint::load_folder(CheckpointFacts& facts) {
+  facts.format = "safetensors";
   const std::optional<ByteSource> config = find_file(kConfigFile);
   if (!config) throw_error(ErrorCode::not_found, "{}: there is no such file", display_name(kConfigFile));
   const json::Value root = parse_config(config->read_all(kMaxConfigBytes), config->name());
   config_ = read_model_config(root, config->name());
-  const QuantizedReader quantized = quantization_of(root, config->name());
+  const QuantizedReader quantized = quantization_of(root, config->name(), facts.format);
   warn_of_unknown_keys(config->name());
   if (const std::optional<ByteSource> file = find_file("generation_config.json")) {
     generation_config_ = parse_generation_config(file->read_all(kMaxConfigBytes), file->name());
@@ -306,9 +312,13 @@ void Checkpoint::load_folder() {
   std::vector<StoredTensor> stored;
   const auto add_file = [&](ByteSource source, const SafetensorsHeader& header) {
     const auto file = std::make_shared<const ByteSource>(std::move(source));
+    facts.files.push_back({file->name(), file->size()});
+    const bool mlx = std::find(header.metadata.begin(), header.metadata.end(),
+                               std::pair<std::string, std::string>("format", "mlx")) != header.metadata.end();
+    if (mlx && !quantized) facts.format = "MLX";
     for (const SafetensorsTensor& tensor : header.tensors) {
       stored.push_back({checkpoint_name(tensor.name), tensor.name, tensor.dtype, dtype_name(tensor.dtype), tensor.shape,
-                        file, tensor.offset});
+                        file, tensor.offset, tensor.bytes});
     }
   };
   // As the reference's loader does it, a single file wins over an index beside it.
@@ -333,10 +343,11 @@ void Checkpoint::load_folder() {
   } else {
     throw_error(ErrorCode::not_found, "{}: there is neither {} nor {}", name_, kSingleFile, kIndexFile);
   }
+  facts.tensors = stored;
   resolve(StoredTensors(std::move(stored), name_), quantized, kConfigFile);
 }
 
-void Checkpoint::load_gguf(const std::string& first_file) {
+void Checkpoint::load_gguf(const std::string& first_file, CheckpointFacts& facts) {
   std::vector<StoredTensor> stored;
   std::vector<std::string> names{first_file};
   for (std::size_t i = 0; i < names.size(); ++i) {
@@ -346,6 +357,8 @@ void Checkpoint::load_gguf(const std::string& first_file) {
       throw_error(ErrorCode::invalid_argument,
                   "{}: is neither a folder with config.json and safetensors nor a GGUF file", file->name());
     }
+    facts.format = "GGUF";
+    facts.files.push_back({file->name(), file->size()});
     GgufHeader header = read_gguf(*file);
     if (i == 0) {
       names = gguf_split_names(header.metadata, first_file);
@@ -360,11 +373,13 @@ void Checkpoint::load_gguf(const std::string& first_file) {
     for (const GgufTensor& tensor : header.tensors) {
       const std::optional<Dtype> dtype = gguf_dtype(*tensor.type);
       stored.push_back({gguf_tensor_name(tensor.name).value_or(tensor.name), tensor.name, dtype,
-                        dtype ? dtype_name(*dtype) : tensor.type->name, tensor.shape, source, tensor.offset});
+                        dtype ? dtype_name(*dtype) : tensor.type->name, tensor.shape, source, tensor.offset,
+                        tensor.bytes});
     }
     if (i == 0) gguf_metadata_ = std::move(header.metadata);
   }
 
+  facts.tensors = stored;
   const auto find = [&stored](std::string_view name) {
     return std::find_if(stored.begin(), stored.end(), [name](const StoredTensor& s) { return s.name == name; });
   };
@@ -401,11 +416,15 @@ void Checkpoint::resolve(StoredTensors stored, const QuantizedReader& quantized,
   std::vector<TensorInfo> tensors;
   std::vector<std::pair<std::string, QuantizedMatrix>> matrices;
   for (Expected& expected : expected_tensors(config_)) {
+    const std::uint64_t taken = stored.taken_bytes();
+    const StoredTensor* of_this_name = stored.find(expected.name);
+    const std::string stored_type = of_this_name == nullptr ? "" : of_this_name->type_name;
     if (quantized && expected.shape.size() == 2) {
       const std::string path = expected.name.substr(0, expected.name.size() - kWeightSuffix.size());
       const char* class_name = expected.name == kEmbedding ? "Embedding" : "Linear";
       if (auto matrix = quantized(path, class_name, expected.shape[0], expected.shape[1], stored)) {
-        tensors.push_back({expected.name, decoded_dtype(matrix->spec), expected.shape, nullptr, 0});
+        tensors.push_back({expected.name, decoded_dtype(matrix->spec), expected.shape, nullptr, 0, stored_type,
+                           stored.taken_bytes() - taken});
         matrices.emplace_back(std::move(expected.name), *std::move(matrix));
         continue;
       }
@@ -423,7 +442,8 @@ void Checkpoint::resolve(StoredTensors stored, const QuantizedReader& quantized,
                   "{}: tensor {} is {}; sparkx supports float32, bfloat16 and float16 weights only",
                   found->file->name(), printable(found->file_name), found->type_name);
     }
-    tensors.push_back({std::move(expected.name), *dtype, std::move(expected.shape), found->file, found->offset});
+    tensors.push_back({std::move(expected.name), *dtype, std::move(expected.shape), found->file, found->offset,
+                       stored_type, found->bytes});
   }
   const auto ignored = [this](const std::string& name) { return is_ignored(name, config_); };
   if (const StoredTensor* unused = stored.find_unused(ignored)) {

@@ -35,6 +35,8 @@ struct TensorInfo {
   std::vector<std::int64_t> shape;         // one or two dimensions
   std::shared_ptr<const ByteSource> file;  // null for a quantized matrix and in a synthetic checkpoint
   std::uint64_t offset;                    // of its first byte in that file
+  std::string stored_type = {};            // of its elements or codes in the file's terms: "bfloat16", "Q4_K", "uint32"
+  std::uint64_t stored_bytes = 0;          // in the files, with scales and all
 
   std::int64_t rows() const { return shape[0]; }
   std::int64_t columns() const { return shape.size() == 2 ? shape[1] : 1; }  // of a vector each row is one element
@@ -42,16 +44,27 @@ struct TensorInfo {
   std::uint64_t bytes() const { return static_cast<std::uint64_t>(rows()) * row_bytes(); }
 };
 
+// What the files of a checkpoint have, as far as it was read: also when it is refused in the end.
+struct CheckpointFacts {
+  struct File {
+    std::string name;
+    std::uint64_t bytes;
+  };
+  std::string format;                 // "safetensors", "MLX", "compressed-tensors", "GGUF"
+  std::vector<File> files;            // that hold tensors
+  std::vector<StoredTensor> tensors;  // of all of them
+};
+
 class Checkpoint {
  public:
   // A folder or a GGUF file. Throws Error{not_found} for a missing folder, file or tensor, Error{corrupt} for files
   // that contradict themselves, each other or the config, Error{unsupported} for what sparkx cannot run (see
-  // read_model_config), Error{io}.
-  static Checkpoint open(const std::filesystem::path& path);
+  // read_model_config), Error{io}. What is seen on the way goes to `facts`.
+  static Checkpoint open(const std::filesystem::path& path, CheckpointFacts* facts = nullptr);
 
   // Files in memory, which must outlive the checkpoint; `name` stands before file names in messages. Without a
   // config.json the first one whose name ends in .gguf is the model.
-  static Checkpoint open(std::string_view name, std::span<const MemoryFile> files);
+  static Checkpoint open(std::string_view name, std::span<const MemoryFile> files, CheckpointFacts* facts = nullptr);
 
   // The tensors of the model that `config`, the text of a config.json, describes, in bfloat16, with made-up values of
   // ordinary size: for measurements. Nothing is stored; read() computes the values of a place, always the same ones.
@@ -93,16 +106,16 @@ class Checkpoint {
 
  private:
   Checkpoint() = default;
-  void load_folder();
-  void load_gguf(const std::string& first_file);
+  void load_folder(CheckpointFacts& facts);
+  void load_gguf(const std::string& first_file, CheckpointFacts& facts);
   void warn_of_unknown_keys(const std::string& file);
   // Reads a matrix that is stored as codes, taking its parts; absent when it is stored dense. `path` is the name of its
   // module, `class_name` what compressed-tensors calls such modules.
   using QuantizedReader =
       std::function<std::optional<QuantizedMatrix>(const std::string& path, std::string_view class_name,
                                                    std::int64_t rows, std::int64_t columns, StoredTensors& tensors)>;
-  // By what config.json says of quantization; empty when it says nothing.
-  static QuantizedReader quantization_of(const json::Value& config, const std::string& file);
+  // By what config.json says of quantization, and whose format that is; empty when it says nothing.
+  static QuantizedReader quantization_of(const json::Value& config, const std::string& file, std::string& format);
   // Matches what the files have with what the model needs, both ways; `described_by` says where that is written.
   void resolve(StoredTensors stored, const QuantizedReader& quantized, std::string_view described_by);
   void set_tensors(std::vector<TensorInfo> tensors);  // and finds them by name

@@ -31,7 +31,10 @@ const StoredTensor* StoredTensors::find(std::string_view name) const {
 
 const StoredTensor* StoredTensors::take(std::string_view name) {
   const StoredTensor* found = find(name);
-  if (found != nullptr) used_[static_cast<std::size_t>(found - tensors_.data())] = true;
+  if (found == nullptr) return nullptr;
+  const auto place = static_cast<std::size_t>(found - tensors_.data());
+  if (!used_[place]) taken_bytes_ += found->bytes;
+  used_[place] = true;
   return found;
 }
 

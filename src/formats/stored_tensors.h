@@ -22,7 +22,8 @@ struct StoredTensor {
   std::string type_name;       // in the file's terms
   std::vector<std::int64_t> shape;
   std::shared_ptr<const ByteSource> file;
-  std::uint64_t offset;  // of its first byte in that file
+  std::uint64_t offset;     // of its first byte in that file
+  std::uint64_t bytes = 0;  // in it
 
   std::int64_t rows() const { return shape[0]; }
   std::int64_t columns() const { return shape.size() == 2 ? shape[1] : 1; }
@@ -36,6 +37,7 @@ class StoredTensors {
   const StoredTensor* find(std::string_view name) const;
   // The same, and the tensor counts as used.
   const StoredTensor* take(std::string_view name);
+  std::uint64_t taken_bytes() const { return taken_bytes_; }  // of all tensors that are used
 
   // The first tensor that nobody took and `ignored` does not hold for; null: all have a use.
   template <typename Ignored>
@@ -49,6 +51,7 @@ class StoredTensors {
  private:
   std::vector<StoredTensor> tensors_;  // ordered by name
   std::vector<bool> used_;
+  std::uint64_t taken_bytes_ = 0;
 };
 
 // "[2, 3]"

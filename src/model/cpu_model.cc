@@ -58,6 +58,10 @@ KvLayout kv_layout(const ModelConfig& config, kernels::KvKind kind) {
   return layout;
 }
 
+std::string cpu_device_name(const kernels::KernelTable& kernels, int threads) {
+  return fmt::format("cpu: {}, {} thread{}", kernels.name, threads, threads == 1 ? "" : "s");
+}
+
 CpuModel::CpuModel(CpuModelParts parts)
     : config_(std::move(parts.config)),
       weights_(std::move(parts.weights)),
@@ -77,7 +81,7 @@ CpuModel::CpuModel(CpuModelParts parts)
   info_.weights = weights_.kinds;
   info_.activations = weights_.activations;
   info_.kv = kv_kind_name(parts.kv_kind);
-  info_.device = fmt::format("cpu: {}, {} thread{}", kernels_.name, threads_->size(), threads_->size() == 1 ? "" : "s");
+  info_.device = cpu_device_name(kernels_, threads_->size());
 }
 
 SequenceId CpuModel::create_sequence() {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -93,6 +94,9 @@ class CpuModel final : public Model {
   std::vector<Work*> in_pass_;  // [chunk]
   AlignedBuffer<float> logits_;
 };
+
+// "cpu: avx2, 2 threads"
+std::string cpu_device_name(const kernels::KernelTable& kernels, int threads);
 
 KvLayout kv_layout(const ModelConfig& config, kernels::KvKind kind);
 

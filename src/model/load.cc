@@ -73,41 +73,49 @@ std::int64_t choose_context(const MemoryNeed& need, std::optional<std::int64_t> 
   throw Error(ErrorCode::out_of_memory, message);
 }
 
-std::unique_ptr<Model> load_model(const Checkpoint& checkpoint, LoadOptions options) {
-  const ModelConfig& config = checkpoint.config();
-  const kernels::KernelTable& kernels = options.kernels ? *options.kernels : kernels::kernel_table();
-  if (options.weights.fast_bfloat16 && !kernels::has_fast_bfloat16(kernels)) {
+LoadPlan plan_load(const Checkpoint& checkpoint, const LoadOptions& options) {
+  LoadPlan plan{};
+  plan.kernels = options.kernels ? options.kernels : &kernels::kernel_table();
+  if (options.weights.fast_bfloat16 && !kernels::has_fast_bfloat16(*plan.kernels)) {
     throw_error(ErrorCode::unsupported,
                 "dtype \"bfloat16-fast\" needs a CPU with dot products of bfloat16 (AVX512_BF16), and instruction set "
                 "\"{}\" on this one has none; bfloat16 runs everywhere",
-                kernels.name);
+                plan.kernels->name);
   }
-  int thread_count = options.threads;
-  if (thread_count == 0) {
-    thread_count = options.cpus.empty() ? default_thread_count() : static_cast<int>(options.cpus.size());
+  plan.threads = options.threads;
+  if (plan.threads == 0) {
+    plan.threads = options.cpus.empty() ? default_thread_count() : static_cast<int>(options.cpus.size());
   }
-  auto threads = std::make_unique<ThreadPool>(thread_count, options.cpus);
-  bool exact = options.weights.dtype == WeightKind::float32 || options.weights.activations == ActivationMode::float32;
-  KvKind kv_kind = options.kv_kind.value_or(exact ? KvKind::float32 : KvKind::bfloat16);
-  KvLayout layout = kv_layout(config, kv_kind);
+  const bool exact =
+      options.weights.dtype == WeightKind::float32 || options.weights.activations == ActivationMode::float32;
+  plan.kv = kv_layout(checkpoint.config(), options.kv_kind.value_or(exact ? KvKind::float32 : KvKind::bfloat16));
 
-  MemoryNeed need{};
-  need.sequences = options.sequences;
-  const PackedWeights plan = plan_weights(checkpoint, options.weights);
-  need.weight_bytes = plan.bytes;
-  need.buffer_bytes = Transformer::buffer_bytes(config, plan, threads->size());
-  std::optional<MemoryInfo> memory = memory_info();
-  need.available_bytes = options.available_bytes.value_or(memory ? static_cast<std::size_t>(memory->available)
-                                                                 : std::numeric_limits<std::size_t>::max());
-  std::int64_t context =
-      choose_context(need, options.context, config.max_position_embeddings,
-                     [&](std::int64_t positions) { return kv_sequence_bytes(layout, positions, kPassTokens); });
-  std::size_t left = need.available_bytes - need.weight_bytes - need.buffer_bytes;
+  plan.weights = plan_weights(checkpoint, options.weights);
+  plan.need.sequences = options.sequences;
+  plan.need.weight_bytes = plan.weights.bytes;
+  plan.need.buffer_bytes = Transformer::buffer_bytes(checkpoint.config(), plan.weights, plan.threads);
+  const std::optional<MemoryInfo> memory = memory_info();
+  plan.need.available_bytes = options.available_bytes.value_or(memory ? static_cast<std::size_t>(memory->available)
+                                                                      : std::numeric_limits<std::size_t>::max());
+  return plan;
+}
 
-  PackedWeights weights = pack_weights(checkpoint, options.weights, kernels, *threads, std::move(options.progress));
-  return std::make_unique<CpuModel>(CpuModelParts{config, std::move(weights), &kernels, std::move(threads), kv_kind,
-                                                  context, options.kv_limit_bytes.value_or(left),
-                                                  options.lock_memory ? options.sequences : 0});
+std::int64_t choose_context(const LoadPlan& plan, std::optional<std::int64_t> wanted, std::int64_t most) {
+  return choose_context(plan.need, wanted, most,
+                        [&](std::int64_t positions) { return kv_sequence_bytes(plan.kv, positions, kPassTokens); });
+}
+
+std::unique_ptr<Model> load_model(const Checkpoint& checkpoint, LoadOptions options) {
+  const LoadPlan plan = plan_load(checkpoint, options);
+  auto threads = std::make_unique<ThreadPool>(plan.threads, options.cpus);
+  const std::int64_t context = choose_context(plan, options.context, checkpoint.config().max_position_embeddings);
+  const std::size_t left = plan.need.available_bytes - plan.need.weight_bytes - plan.need.buffer_bytes;
+
+  PackedWeights weights =
+      pack_weights(checkpoint, options.weights, *plan.kernels, *threads, std::move(options.progress));
+  return std::make_unique<CpuModel>(
+      CpuModelParts{checkpoint.config(), std::move(weights), plan.kernels, std::move(threads), plan.kv.kind, context,
+                    options.kv_limit_bytes.value_or(left), options.lock_memory ? options.sequences : 0});
 }
 
 void parse_dtype(std::string_view name, WeightOptions& weights) {

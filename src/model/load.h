@@ -11,6 +11,7 @@
 #include "core/progress.h"
 #include "formats/checkpoint.h"
 #include "kernels/kernels.h"
+#include "model/kv_cache.h"
 #include "model/model.h"
 #include "model/packed_weights.h"
 
@@ -49,6 +50,19 @@ struct MemoryNeed {
 // kv_bytes(positions) is what a sequence takes. Throws Error{out_of_memory} with all the sizes when it does not fit.
 std::int64_t choose_context(const MemoryNeed& need, std::optional<std::int64_t> wanted, std::int64_t most,
                             const std::function<std::size_t(std::int64_t)>& kv_bytes);
+
+// What loading decides, and what it takes, before any weight is read.
+struct LoadPlan {
+  const kernels::KernelTable* kernels;
+  int threads;
+  KvLayout kv;
+  PackedWeights weights;  // without storage
+  MemoryNeed need;
+};
+
+// Throws Error{unsupported} as load_model does.
+LoadPlan plan_load(const Checkpoint& checkpoint, const LoadOptions& options);
+std::int64_t choose_context(const LoadPlan& plan, std::optional<std::int64_t> wanted, std::int64_t most);
 
 // "float32", "bfloat16", "float16"; absent for "auto". Throws Error{invalid_argument}.
 std::optional<kernels::WeightKind> parse_weight_kind(std::string_view name);

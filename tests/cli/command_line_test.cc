@@ -43,6 +43,7 @@ TEST(CommandLine, HelpGoesToStandardOutputAndHasExamples) {
                                                                                          {"parse", "--help"},
                                                                                          {"bench", "--help"},
                                                                                          {"perplexity", "--help"},
+                                                                                         {"inspect", "--help"},
                                                                                          {"convert", "--help"},
                                                                                          {"completion", "--help"}}) {
     const ProcessResult r = sparkx(arguments);
@@ -99,7 +100,7 @@ INSTANTIATE_TEST_SUITE_P(
         UsageCase{"EmptyStop", {"generate", "-p", "x", "--stop", ""}, "--stop: the text is empty\n"},
         UsageCase{"BiasWithoutId", {"generate", "-p", "x", "--logit-bias", "5"}, "ID=BIAS"},
         UsageCase{"UnknownDtype", {"generate", "-p", "x", "--dtype", "int3"}, "--dtype: \"int3\" is not one of auto, "},
-        UsageCase{"UnknownQuantization", {"generate", "-p", "x", "--quantize", "3bit"}, "--quantize"},
+        UsageCase{"UnknownQuantization", {"generate", "-p", "x", "--quantize", "7bit"}, "--quantize"},
         UsageCase{"UnknownGroup", {"generate", "-p", "x", "--quantize", "4bit", "--group-size", "48"}, "--group-size"},
         UsageCase{"GroupWithoutQuantization", {"generate", "-p", "x", "--group-size", "32"}, "--quantize"},
         UsageCase{"HeadWithoutQuantization", {"generate", "-p", "x", "--no-head-quantize"}, "--quantize"},
@@ -293,8 +294,8 @@ TEST(CommandLine, ColourOnlyOnATerminalAndNotWithNoColor) {
 }
 
 TEST(CommandLine, HelpIsFreeOfTheLibrarysClutterAndFitsAWindow) {
-  for (const std::string command :
-       {"generate", "logits", "tokenize", "render", "parse", "bench", "perplexity", "completion"}) {
+  for (const std::string command : {"generate", "logits", "tokenize", "render", "parse", "bench", "perplexity",
+                                    "inspect", "convert", "completion"}) {
     const std::string help = sparkx({command, "--help"}).out;
     for (const char* clutter :
          {":FLOAT", " in [", ":POSITIVE", ":{", "{false}", "REQUIRED", "Needs:", "Excludes:", "...\n"}) {
