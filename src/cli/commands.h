@@ -17,6 +17,7 @@ void add_tokenize(CLI::App& app, Run& run);
 void add_bench(CLI::App& app, Run& run);
 void add_inspect(CLI::App& app, Run& run);
 void add_perplexity(CLI::App& app, Run& run);
+void add_compare(CLI::App& app, Run& run);
 void add_convert(CLI::App& app, Run& run);
 void add_completion(CLI::App& app, Run& run);
 

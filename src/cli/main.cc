@@ -76,6 +76,7 @@ int run_program(int argc, char** argv) {
   add_bench(app, run);
   add_inspect(app, run);
   add_perplexity(app, run);
+  add_compare(app, run);
   add_convert(app, run);
   add_completion(app, run);
   try {

@@ -44,6 +44,7 @@ TEST(CommandLine, HelpGoesToStandardOutputAndHasExamples) {
                                                                                          {"bench", "--help"},
                                                                                          {"perplexity", "--help"},
                                                                                          {"inspect", "--help"},
+                                                                                         {"compare", "--help"},
                                                                                          {"convert", "--help"},
                                                                                          {"completion", "--help"}}) {
     const ProcessResult r = sparkx(arguments);
@@ -295,7 +296,7 @@ TEST(CommandLine, ColourOnlyOnATerminalAndNotWithNoColor) {
 
 TEST(CommandLine, HelpIsFreeOfTheLibrarysClutterAndFitsAWindow) {
   for (const std::string command : {"generate", "logits", "tokenize", "render", "parse", "bench", "perplexity",
-                                    "inspect", "convert", "completion"}) {
+                                    "inspect", "compare", "convert", "completion"}) {
     const std::string help = sparkx({command, "--help"}).out;
     for (const char* clutter :
          {":FLOAT", " in [", ":POSITIVE", ":{", "{false}", "REQUIRED", "Needs:", "Excludes:", "...\n"}) {
