@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <system_error>
 #include <thread>
@@ -60,7 +61,8 @@ bool stay_on(int cpu) {
 #endif
 }
 
-// The pieces of one worker's home range that nobody has taken yet. A line of cache each, so that counting in one does
+// The pieces of a home range that nobody has taken yet. There are as many ranges as workers that may be awake at once: with
+// more of them than CPUs, each would go through several short ones. A line of cache each, so that counting in one does
 // not slow the others.
 struct alignas(64) Home {
   std::atomic<std::int64_t> next{0};
@@ -78,6 +80,7 @@ constexpr std::uint64_t kStage = std::uint64_t{1} << 32;
 
 struct ThreadPool::State {
   std::vector<Home> homes;
+  int size = 1;  // threads, the caller among them
   std::vector<std::thread> threads;
   std::vector<int> cpus;  // that the workers stay on in turn; none: wherever the system puts them
   // Workers that may be awake at once, the caller among them: more threads than CPUs would only take each other's time.
@@ -98,12 +101,10 @@ struct ThreadPool::State {
   int wake_tickets = 0;  // workers that were counted out of `sleeping` and have not woken yet
   bool stopping = false;
 
-  int size() const { return static_cast<int>(homes.size()); }
-
-  // Takes pieces, from the worker's own home first and then from the others', until there are none.
-  void work(int worker) {
-    for (int i = 0; i < size(); ++i) {
-      Home& home = homes[(worker + i) % size()];
+  // Takes pieces, from the home `first` on and then from the others, until there are none.
+  void work(int worker, std::size_t first) {
+    for (std::size_t i = 0; i < homes.size(); ++i) {
+      Home& home = homes[(first + i) % homes.size()];
       for (;;) {
         if (home.next.load(std::memory_order_relaxed) >= home.end) break;
         const std::int64_t index = home.next.fetch_add(1, std::memory_order_relaxed);
@@ -116,7 +117,7 @@ struct ThreadPool::State {
   // Wakes one sleeper when there is something for it to do; it will wake the next.
   void wake_one() {
     if (sleeping.load() == 0) return;
-    const int awake = size() - sleeping.load();
+    const int awake = size - sleeping.load();
     if (awake >= awake_limit || awake >= pieces) return;
     {
       const std::lock_guard lock(mutex);
@@ -127,13 +128,14 @@ struct ThreadPool::State {
     wake.notify_one();
   }
 
-  // Enters the open stage; false when the gate is shut or the stage is the one this worker has already left.
-  bool enter(std::uint64_t last_stage) {
+  // Enters the open stage and says how many other workers are inside; absent when the gate is shut or the stage is the
+  // one this worker has already left.
+  std::optional<std::size_t> enter(std::uint64_t last_stage) {
     std::uint64_t value = gate.load(std::memory_order_acquire);
     while ((value & kOpen) != 0 && value / kStage != last_stage) {
-      if (gate.compare_exchange_weak(value, value + 1, std::memory_order_acquire)) return true;
+      if (gate.compare_exchange_weak(value, value + 1, std::memory_order_acquire)) return value & kInside;
     }
-    return false;
+    return std::nullopt;
   }
 
   // Returns false when the pool ends.
@@ -158,9 +160,9 @@ struct ThreadPool::State {
     if (!cpus.empty()) stay_on(cpus[worker % cpus.size()]);  // which the constructor has tried
     std::uint64_t last_stage = 0;
     for (;;) {
-      bool inside = false;
+      std::optional<std::size_t> others;
       auto deadline = std::chrono::steady_clock::now() + kSpinTime;
-      while (!(inside = enter(last_stage))) {
+      while (!(others = enter(last_stage))) {
         const auto now = std::chrono::steady_clock::now();
         const bool running = (gate.load(std::memory_order_relaxed) & (kOpen | kInside)) != 0;
         if (now >= deadline) {
@@ -170,10 +172,10 @@ struct ThreadPool::State {
           for (int i = 0; i < 16; ++i) pause_cpu();
         }
       }
-      if (inside) {
+      if (others) {
         last_stage = gate.load(std::memory_order_relaxed) / kStage;
         wake_one();
-        work(worker);
+        work(worker, 1 + *others);  // the caller has the first home
         gate.fetch_sub(1, std::memory_order_release);
       } else if (!sleep(last_stage)) {
         return;
@@ -195,7 +197,6 @@ ThreadPool::ThreadPool(int threads, std::span<const int> cpus) : state_(std::mak
   if (threads < 1 || threads > kMaxThreads) {
     throw_error(ErrorCode::invalid_argument, "{} threads; between 1 and {} are possible", threads, kMaxThreads);
   }
-  state_->homes = std::vector<Home>(threads);
   state_->awake_limit = std::min(threads, usable_cpus());
   if (!cpus.empty()) {
     state_->cpus.assign(cpus.begin(), cpus.end());
@@ -208,6 +209,8 @@ ThreadPool::ThreadPool(int threads, std::span<const int> cpus) : state_(std::mak
       }
     }
   }
+  state_->homes = std::vector<Home>(state_->awake_limit);
+  state_->size = threads;
   try {
     for (int worker = 1; worker < threads; ++worker) {
       state_->threads.emplace_back([state = state_.get(), worker] { state->run_worker(worker); });
@@ -224,14 +227,14 @@ ThreadPool::~ThreadPool() {
 }
 
 int ThreadPool::size() const {
-  return state_->size();
+  return state_->size;
 }
 
 void ThreadPool::run(std::int64_t count, std::int64_t grain, Piece piece, void* context) {
   if (count <= 0) return;
   State& state = *state_;
   const std::int64_t pieces = (count - 1) / grain + 1;
-  if (state.size() == 1 || pieces == 1) {
+  if (state.size == 1 || pieces == 1) {
     for (std::int64_t begin = 0; begin < count; begin += grain) {
       piece(context, begin, std::min(count, begin + grain), 0);
     }
@@ -242,15 +245,15 @@ void ThreadPool::run(std::int64_t count, std::int64_t grain, Piece piece, void* 
   state.piece = piece;
   state.context = context;
   state.pieces = pieces;
-  const int size = state.size();
-  for (int worker = 0; worker < size; ++worker) {
-    state.homes[worker].next.store(pieces * worker / size, std::memory_order_relaxed);
-    state.homes[worker].end = pieces * (worker + 1) / size;
+  const auto homes = static_cast<std::int64_t>(state.homes.size());
+  for (std::int64_t home = 0; home < homes; ++home) {
+    state.homes[home].next.store(pieces * home / homes, std::memory_order_relaxed);
+    state.homes[home].end = pieces * (home + 1) / homes;
   }
   const std::uint64_t stage = state.gate.load(std::memory_order_relaxed) / kStage + 1;
   state.gate.store(stage * kStage | kOpen);
   state.wake_one();
-  state.work(0);
+  state.work(0, 0);
   // Every piece is taken. Shut the gate and wait for those who are still at theirs.
   state.gate.fetch_and(~kOpen, std::memory_order_relaxed);
   for (int spins = 0; (state.gate.load(std::memory_order_acquire) & kInside) != 0; ++spins) {
