@@ -61,9 +61,9 @@ bool stay_on(int cpu) {
 #endif
 }
 
-// The pieces of a home range that nobody has taken yet. There are as many ranges as workers that may be awake at once: with
-// more of them than CPUs, each would go through several short ones. A line of cache each, so that counting in one does
-// not slow the others.
+// The pieces of a home range that nobody has taken yet. There are as many ranges as workers that may be awake at once:
+// with more of them than CPUs, each would go through several short ones. A line of cache each, so that counting in one
+// does not slow the others.
 struct alignas(64) Home {
   std::atomic<std::int64_t> next{0};
   std::int64_t end = 0;
