@@ -5,8 +5,7 @@
 // madd then widens to 32 bits. Of codes of 5 bits four sums fit, of 6 bits two. Codes of 8 bits go through twice, as
 // low and as high halves of bytes.
 //
-// A tile goes through as two halves of 8 rows: with one register of sums a token, six tokens fit into 16 registers. The
-// loops over steps stay loops, since unrolled ones make the compiler keep too many sums at once.
+// A tile goes through as two halves of 8 rows: with one register of sums a token, six tokens fit into 16 registers.
 #pragma once
 
 #include "kernels/kernels.h"
@@ -15,12 +14,6 @@
 namespace sparkx::kernels {
 namespace {
 
-// Activation codes of four columns, in every lane.
-inline __m256i four_codes(const std::int8_t* x) {
-  std::int32_t four;
-  __builtin_memcpy(&four, x, sizeof four);
-  return _mm256_set1_epi32(four);
-}
 // The codes of 8 rows in one step of 64 bytes.
 inline __m256i load_half_step(const std::byte* codes) {
   return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(codes));
@@ -31,8 +24,16 @@ inline __m256i low_bits(__m256i bytes) {
 inline __m256i high_bits(__m256i bytes) {
   return _mm256_and_si256(_mm256_srli_epi16(bytes, 4), _mm256_set1_epi8(15));
 }
-inline void add_products(__m256i& narrow, __m256i codes, const std::int8_t* x) {
-  narrow = _mm256_add_epi16(narrow, _mm256_maddubs_epi16(codes, four_codes(x)));
+// As one piece of assembly: GCC else moves all sums to other registers and back, and keeps more products than there are
+// registers for.
+inline __attribute__((always_inline)) void add_products(__m256i& narrow, __m256i codes, const std::int8_t* x) {
+  struct __attribute__((may_alias)) Four {
+    std::int8_t codes[4];
+  };
+  __m256i products;
+  asm("vpbroadcastd %3, %1\n\tvpmaddubsw %1, %2, %1\n\tvpaddw %1, %0, %0"
+      : "+x"(narrow), "=&x"(products)
+      : "x"(codes), "m"(*reinterpret_cast<const Four*>(x)));
 }
 template <int T>
 inline void clear(__m256i (&narrow)[T]) {
@@ -57,7 +58,7 @@ inline __attribute__((always_inline)) void half_byte_stretch(const std::byte* co
       __attribute__((always_inline)) {
     __m256i narrow[T];
     clear(narrow);
-    SPARKX_ROLLED
+    SPARKX_UNROLL
     for (int k = 0; k < kStretchColumns; k += 8) {
       const __m256i bytes = load_half_step(steps + k * 8);
       const __m256i low = low_bits(bytes), high = high_bits(bytes);
@@ -83,7 +84,7 @@ inline __attribute__((always_inline)) void byte_stretch(const std::byte* codes, 
       __attribute__((always_inline)) {
     __m256i narrow[T];
     clear(narrow);
-    SPARKX_ROLLED
+    SPARKX_UNROLL
     for (int k = 0; k < kStretchColumns; k += 4) {
       const __m256i four_bits = bits(load_half_step(steps + k * 16));
       SPARKX_UNROLL

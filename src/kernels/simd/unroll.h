@@ -4,8 +4,6 @@
 
 #if defined(__clang__)
 #define SPARKX_UNROLL _Pragma("unroll")
-#define SPARKX_ROLLED _Pragma("nounroll")
 #else
 #define SPARKX_UNROLL _Pragma("GCC unroll 16")
-#define SPARKX_ROLLED _Pragma("GCC unroll 1")
 #endif
