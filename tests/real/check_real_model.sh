@@ -27,6 +27,10 @@ last_line() { tail -n 1 "$work/tokens"; }
 show() { sed 's/^/        /' "$work/log"; last_line | sed 's/^/        /'; }
 
 status=0
+"$sparkx" inspect "$model" || status=$?
+check "inspect finds nothing that sparkx cannot run" $status
+
+status=0
 "$sparkx" logits --model "$model" --tokens 0,1,2,3 --output "$work/logits.safetensors" 2>"$work/log" || status=$?
 cat "$work/log"
 check "the checkpoint loads and computes logits" $status
