@@ -43,8 +43,7 @@ std::string choose_format(const std::string& wanted, const fs::path& output) {
 
 Target plan_target(const std::string& format, const Checkpoint& checkpoint, const ConvertOptions& options) {
   if (format == "hf") return plan_hugging_face(checkpoint, options);
-  if (format == "mlx") return plan_mlx(checkpoint, options);
-  throw_error(ErrorCode::unsupported, "there is no writer for {}", format);
+  return format == "gguf" ? plan_gguf(checkpoint, options) : plan_mlx(checkpoint, options);
 }
 
 // Everything that the source is made of: the folder or file itself, and where its weights lie.

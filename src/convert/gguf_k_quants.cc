@@ -284,9 +284,11 @@ using SignedBlocks = SubBlocks<kSignedLanes>;
 constexpr float kLowestCode = -32;
 constexpr float kHighestCode = 31;
 
+// Errors count by the magnitude of their weight here: with so many levels what is left of the error of a trained model
+// is that of its large weights.
 struct SignedFit {
   SignedLanes scale{};
-  SignedLanes gain{};     // by how much the squared error is below the sum of squared weights
+  SignedLanes gain{};     // by how much the error is below that of zeros
   SignedLanes squares{};  // the sum of squared codes
 };
 
@@ -296,8 +298,9 @@ void improve(const SignedBlocks& blocks, const SignedLanes& inverse, SignedFit& 
   for (const SignedLanes& row : blocks.weights) {
     for (int l = 0; l < kSignedLanes; ++l) {
       const float code = nearest_in(row[l] * inverse[l], kLowestCode, kHighestCode);
-      qq[l] += code * code;
-      qx[l] += code * row[l];
+      const float counted = std::fabs(row[l]) * code;
+      qq[l] += counted * code;
+      qx[l] += counted * row[l];
     }
   }
   for (int l = 0; l < kSignedLanes; ++l) {
@@ -330,14 +333,14 @@ SignedFit fit_signed(const SignedBlocks& blocks) {
   return best;
 }
 
-SignedLanes squared_error(const SignedBlocks& blocks, const SignedLanes& scale) {
+SignedLanes error_of(const SignedBlocks& blocks, const SignedLanes& scale) {
   SignedLanes inverse, error{};
   for (int l = 0; l < kSignedLanes; ++l) inverse[l] = scale[l] != 0 ? 1 / scale[l] : 0;
   for (const SignedLanes& row : blocks.weights) {
     for (int l = 0; l < kSignedLanes; ++l) {
       const float code = nearest_in(row[l] * inverse[l], kLowestCode, kHighestCode);
       const float difference = scale[l] * code - row[l];
-      error[l] += difference * difference;
+      error[l] += std::fabs(row[l]) * difference * difference;
     }
   }
   return error;
@@ -380,7 +383,7 @@ void encode_q6_k(const float* weights, std::byte* out) {
       scale[l] = std::clamp(small_scale[l] + by, kLowestScale, kHighestScale);
       d_scale[l] = d * scale[l];
     }
-    const SignedLanes error = squared_error(blocks, d_scale);
+    const SignedLanes error = error_of(blocks, d_scale);
     for (int l = 0; l < kSignedLanes; ++l) {
       if (!(error[l] < best_error[l])) continue;
       best_error[l] = error[l];

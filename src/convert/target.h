@@ -74,5 +74,6 @@ struct Target {
 // sense and Error{unsupported} for what the format cannot hold.
 Target plan_mlx(const Checkpoint& checkpoint, const ConvertOptions& options);
 Target plan_hugging_face(const Checkpoint& checkpoint, const ConvertOptions& options);
+Target plan_gguf(const Checkpoint& checkpoint, const ConvertOptions& options);
 
 }  // namespace sparkx

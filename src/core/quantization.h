@@ -2,8 +2,10 @@
 // its rows on request.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -50,6 +52,10 @@ struct QuantizedMatrix {
   // Of reordered columns (docs/numerics.md rule 3): column i of the codes is column column_order[i] of the matrix.
   // Empty: they are in order.
   std::vector<std::int32_t> column_order = {};
+  // Where the rows are blocks of a GGUF file: the name of their type, and the bytes of rows [row_begin, row_end) as
+  // they are stored.
+  std::string block_type = {};
+  std::function<void(std::int64_t row_begin, std::int64_t row_end, std::byte* out)> read_blocks = {};
 };
 
 // Throws Error{unsupported}, with `name` in front, for a spec that contradicts itself or says what no format has, and

@@ -386,6 +386,7 @@ void Checkpoint::load_gguf(const std::string& first_file, CheckpointFacts& facts
   const auto embedding = find(kEmbedding);
   config_ = gguf_model_config(*gguf_metadata_, find(kHead) == stored.end(),
                               embedding == stored.end() ? 0 : embedding->shape.front());
+  generation_config_ = gguf_generation_config(*gguf_metadata_);
   warn_of_unknown_keys(gguf_metadata_->file());
   // A matrix of one row is a vector to this format.
   for (StoredTensor& tensor : stored) {

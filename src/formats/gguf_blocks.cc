@@ -211,12 +211,18 @@ std::optional<QuantizedMatrix> gguf_matrix(const std::string& path, std::int64_t
   expect_shape(*tensors.take(found->name), {rows, columns}, "rows, columns");
   QuantizedMatrix matrix;
   matrix.spec = type->spec;
-  matrix.read = [file = found->file, offset = found->offset, type, columns](std::int64_t begin, std::int64_t end,
-                                                                            const CodeBuffers& out) {
-    const std::size_t row_blocks = static_cast<std::size_t>(columns / type->columns);
+  matrix.block_type = type->name;
+  const std::size_t row_blocks = static_cast<std::size_t>(columns / type->columns);
+  matrix.read_blocks = [file = found->file, offset = found->offset, row_bytes = row_blocks * type->bytes](
+                           std::int64_t begin, std::int64_t end, std::byte* out) {
+    file->read(offset + static_cast<std::uint64_t>(begin) * row_bytes,
+               {out, static_cast<std::size_t>(end - begin) * row_bytes});
+  };
+  matrix.read = [read_blocks = matrix.read_blocks, type, row_blocks](std::int64_t begin, std::int64_t end,
+                                                                     const CodeBuffers& out) {
     const std::size_t blocks = static_cast<std::size_t>(end - begin) * row_blocks;
     std::vector<std::byte> stored(blocks * type->bytes);
-    file->read(offset + static_cast<std::uint64_t>(begin) * row_blocks * type->bytes, stored);
+    read_blocks(begin, end, stored.data());
     for (std::size_t i = 0; i < blocks; ++i) {
       type->decode(reinterpret_cast<const std::uint8_t*>(stored.data()) + i * type->bytes, at_block(*type, out, i));
     }

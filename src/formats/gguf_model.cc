@@ -11,8 +11,6 @@
 namespace sparkx {
 namespace {
 
-constexpr std::string_view kArchitecture = "spark2_5";
-
 // docs/model.md, Tokenizer, Splitting.
 constexpr const char* kSparkPatterns[] = {
     R"(\p{N}{1,3})",
@@ -22,12 +20,28 @@ constexpr const char* kSparkPatterns[] = {
 
 constexpr std::int64_t kMaxParts = 65535;
 
-// tokenizer.ggml.token_type
-enum class TokenType : std::int64_t { normal = 1, unknown = 2, control = 3, user_defined = 4, unused = 5, byte = 6 };
+// Names of tensors: in GGUF files, in checkpoints; and those of a layer, without what stands before.
+constexpr std::pair<std::string_view, std::string_view> kWhole[] = {
+    {"token_embd.weight", "model.embedding.weight"},
+    {"output_norm.weight", "model.norm.weight"},
+    {"output.weight", "lm_head.weight"},
+};
+constexpr std::pair<std::string_view, std::string_view> kOfLayer[] = {
+    {"attn_norm.weight", "input_layernorm.weight"},
+    {"ffn_norm.weight", "post_attention_layernorm.weight"},
+    {"attn_qkv.weight", "self_attn.q_k_v_proj.weight"},
+    {"attn_gate.weight", "self_attn.g_proj.weight"},
+    {"attn_output.weight", "self_attn.out_proj.weight"},
+    {"ffn_gate.weight", "mlp.gate_proj.weight"},
+    {"ffn_up.weight", "mlp.up_proj.weight"},
+    {"ffn_down.weight", "mlp.down_proj.weight"},
+};
+constexpr std::string_view kGgufLayer = "blk.";
+constexpr std::string_view kLayer = "model.layers.";
 
 // A key below the architecture.
 std::string key(std::string_view name) {
-  return fmt::format("{}.{}", kArchitecture, name);
+  return fmt::format("{}.{}", kGgufArchitecture, name);
 }
 
 [[noreturn]] void missing(const GgufMetadata& metadata, const std::string& key) {
@@ -50,9 +64,9 @@ double required_number(const GgufMetadata& metadata, std::string_view name) {
 void check_architecture(const GgufMetadata& metadata) {
   const std::string* architecture = metadata.text("general.architecture");
   if (architecture == nullptr) missing(metadata, "general.architecture");
-  if (*architecture != kArchitecture) {
+  if (*architecture != kGgufArchitecture) {
     throw_error(ErrorCode::unsupported, "{}: general.architecture is {}; sparkx runs \"{}\" only", metadata.file(),
-                in_quotes(*architecture), kArchitecture);
+                in_quotes(*architecture), kGgufArchitecture);
   }
 }
 
@@ -170,7 +184,7 @@ ModelConfig gguf_model_config(const GgufMetadata& metadata, bool tied, std::int6
                 kMaxHeadDim);
   }
   json::Object config{
-      {"model_type", kArchitecture},
+      {"model_type", kGgufArchitecture},
       {"hidden_act", "gelu"},
       {"gate_attn_act_mode", "sigmoid"},
       {"headwise_attn_output_gate", true},
@@ -214,15 +228,42 @@ ModelConfig gguf_model_config(const GgufMetadata& metadata, bool tied, std::int6
   return parsed;
 }
 
+GenerationConfig gguf_generation_config(const GgufMetadata& metadata) {
+  json::Object config;
+  const std::string prefix = "general.sampling.";
+  if (const std::optional<std::int64_t> top_k = metadata.integer(prefix + "top_k"))
+    config.emplace_back("top_k", *top_k);
+  constexpr std::pair<const char*, const char*> kNumbers[] = {
+      {"top_p", "top_p"}, {"min_p", "min_p"}, {"temp", "temperature"}, {"penalty_repeat", "repetition_penalty"}};
+  for (const auto& [name, field] : kNumbers) {
+    const std::optional<double> value = metadata.number(prefix + name);
+    if (!value) continue;
+    if (!std::isfinite(*value))
+      throw_error(ErrorCode::corrupt, "{}: {}{} is {}", metadata.file(), prefix, name, *value);
+    config.emplace_back(field, *value);
+  }
+  return parse_generation_config(json::print(std::move(config)), metadata.file());
+}
+
+std::vector<PreTokenizerStep> gguf_pre_tokenizer() {
+  std::vector<PreTokenizerStep> steps;
+  for (const char* pattern : kSparkPatterns) {
+    steps.push_back({.kind = PreTokenizerStep::Kind::split, .pattern = pattern});
+  }
+  steps.push_back({.kind = PreTokenizerStep::Kind::digits, .pattern = "", .individual_digits = true});
+  steps.push_back({.kind = PreTokenizerStep::Kind::byte_level, .pattern = ""});
+  return steps;
+}
+
 std::optional<TokenizerDescription> gguf_tokenizer(const GgufMetadata& metadata) {
   const std::string* model = metadata.text("tokenizer.ggml.model");
   if (model == nullptr) return std::nullopt;
   const std::string& file = metadata.file();
   const std::string* splitting = metadata.text("tokenizer.ggml.pre");
-  if (*model != "gpt2" || splitting == nullptr || *splitting != kArchitecture) {
+  if (*model != "gpt2" || splitting == nullptr || *splitting != kGgufArchitecture) {
     throw_error(ErrorCode::unsupported,
                 "{}: tokenizer.ggml.model is {} and tokenizer.ggml.pre {}; sparkx supports \"gpt2\" and \"{}\"", file,
-                in_quotes(*model), splitting == nullptr ? "is missing" : in_quotes(*splitting), kArchitecture);
+                in_quotes(*model), splitting == nullptr ? "is missing" : in_quotes(*splitting), kGgufArchitecture);
   }
   const auto* tokens = metadata.array<std::string>("tokenizer.ggml.tokens");
   if (tokens == nullptr) missing(metadata, "tokenizer.ggml.tokens");
@@ -243,18 +284,19 @@ std::optional<TokenizerDescription> gguf_tokenizer(const GgufMetadata& metadata)
   description.tokens = *tokens;
   for (std::size_t id = 0; id < tokens->size(); ++id) {
     std::string& text = description.tokens[id];
-    switch (static_cast<TokenType>((*types)[id])) {
-      case TokenType::normal:
-      case TokenType::unknown:
+    switch (static_cast<GgufTokenType>((*types)[id])) {
+      case GgufTokenType::normal:
+      case GgufTokenType::unknown:
         break;
-      case TokenType::control:
-      case TokenType::user_defined:
+      case GgufTokenType::control:
+      case GgufTokenType::user_defined:
         if (text.empty()) throw_error(ErrorCode::corrupt, "{}: added token {} is empty", file, id);
-        description.added_tokens.push_back({.id = static_cast<TokenId>(id),
-                                            .content = text,
-                                            .special = (*types)[id] == static_cast<std::int64_t>(TokenType::control)});
+        description.added_tokens.push_back(
+            {.id = static_cast<TokenId>(id),
+             .content = text,
+             .special = (*types)[id] == static_cast<std::int64_t>(GgufTokenType::control)});
         break;
-      case TokenType::unused:  // fills up the vocabulary; its text is no text
+      case GgufTokenType::unused:  // fills up the vocabulary; its text is no text
         text.clear();
         break;
       default:
@@ -283,12 +325,7 @@ std::optional<TokenizerDescription> gguf_tokenizer(const GgufMetadata& metadata)
     description.merges.emplace_back(left, token(merge.substr(blank + 1)));
   }
 
-  for (const char* pattern : kSparkPatterns) {
-    description.pre_tokenizer.push_back({.kind = PreTokenizerStep::Kind::split, .pattern = pattern});
-  }
-  description.pre_tokenizer.push_back(
-      {.kind = PreTokenizerStep::Kind::digits, .pattern = "", .individual_digits = true});
-  description.pre_tokenizer.push_back({.kind = PreTokenizerStep::Kind::byte_level, .pattern = ""});
+  description.pre_tokenizer = gguf_pre_tokenizer();
 
   const std::pair<const char*, std::optional<TokenId>&> special[] = {
       {"tokenizer.ggml.bos_token_id", description.bos},
@@ -356,27 +393,11 @@ std::optional<Dtype> gguf_dtype(const GgufType& type) {
 }
 
 std::optional<std::string> gguf_tensor_name(std::string_view name) {
-  constexpr std::pair<std::string_view, std::string_view> kWhole[] = {
-      {"token_embd.weight", "model.embedding.weight"},
-      {"output_norm.weight", "model.norm.weight"},
-      {"output.weight", "lm_head.weight"},
-  };
-  constexpr std::pair<std::string_view, std::string_view> kOfLayer[] = {
-      {"attn_norm.weight", "input_layernorm.weight"},
-      {"ffn_norm.weight", "post_attention_layernorm.weight"},
-      {"attn_qkv.weight", "self_attn.q_k_v_proj.weight"},
-      {"attn_gate.weight", "self_attn.g_proj.weight"},
-      {"attn_output.weight", "self_attn.out_proj.weight"},
-      {"ffn_gate.weight", "mlp.gate_proj.weight"},
-      {"ffn_up.weight", "mlp.up_proj.weight"},
-      {"ffn_down.weight", "mlp.down_proj.weight"},
-  };
   for (const auto& [gguf, checkpoint] : kWhole) {
     if (name == gguf) return std::string(checkpoint);
   }
-  constexpr std::string_view kLayer = "blk.";
-  if (!name.starts_with(kLayer)) return std::nullopt;
-  name.remove_prefix(kLayer.size());
+  if (!name.starts_with(kGgufLayer)) return std::nullopt;
+  name.remove_prefix(kGgufLayer.size());
   const std::size_t dot = name.find('.');
   std::uint32_t layer = 0;
   const auto [end, error] = std::from_chars(name.data(), name.data() + std::min(dot, name.size()), layer);
@@ -385,7 +406,21 @@ std::optional<std::string> gguf_tensor_name(std::string_view name) {
     return std::nullopt;
   }
   for (const auto& [gguf, checkpoint] : kOfLayer) {
-    if (name.substr(dot + 1) == gguf) return fmt::format("model.layers.{}.{}", layer, checkpoint);
+    if (name.substr(dot + 1) == gguf) return fmt::format("{}{}.{}", kLayer, layer, checkpoint);
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> to_gguf_tensor_name(std::string_view name) {
+  for (const auto& [gguf, checkpoint] : kWhole) {
+    if (name == checkpoint) return std::string(gguf);
+  }
+  if (!name.starts_with(kLayer)) return std::nullopt;
+  name.remove_prefix(kLayer.size());
+  const std::size_t dot = name.find('.');
+  if (dot == name.npos) return std::nullopt;
+  for (const auto& [gguf, checkpoint] : kOfLayer) {
+    if (name.substr(dot + 1) == checkpoint) return fmt::format("{}{}.{}", kGgufLayer, name.substr(0, dot), gguf);
   }
   return std::nullopt;
 }

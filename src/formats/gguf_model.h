@@ -19,6 +19,9 @@ namespace sparkx {
 // Throws as read_model_config does; keys that are missing or of a wrong type are named as the file has them.
 ModelConfig gguf_model_config(const GgufMetadata& metadata, bool tied, std::int64_t embedding_rows);
 
+// How the file suggests to sample. Throws what parse_generation_config throws.
+GenerationConfig gguf_generation_config(const GgufMetadata& metadata);
+
 // Absent when the file has none. Throws Error{unsupported} for a kind of tokenizer or splitting that no Spark-X2.5
 // model has, Error{corrupt} for lists that contradict each other.
 std::optional<TokenizerDescription> gguf_tokenizer(const GgufMetadata& metadata);
@@ -37,5 +40,21 @@ std::optional<Dtype> gguf_dtype(const GgufType& type);
 
 // "blk.3.ffn_up.weight" as "model.layers.3.mlp.up_proj.weight"; absent for a name that no Spark-X2.5 model has.
 std::optional<std::string> gguf_tensor_name(std::string_view name);
+// The other way round; absent for biases, which have no names in GGUF files.
+std::optional<std::string> to_gguf_tensor_name(std::string_view name);
+
+// general.architecture and tokenizer.ggml.pre, and the splitting that the latter names.
+inline constexpr std::string_view kGgufArchitecture = "spark2_5";
+std::vector<PreTokenizerStep> gguf_pre_tokenizer();
+
+// tokenizer.ggml.token_type
+enum class GgufTokenType : std::int64_t {
+  normal = 1,
+  unknown = 2,
+  control = 3,
+  user_defined = 4,
+  unused = 5,
+  byte = 6
+};
 
 }  // namespace sparkx

@@ -41,6 +41,9 @@ class ChatFormat {
   // Throws Error{not_found} with the names that there are.
   const ChatTemplate& named(std::string_view name) const;
 
+  // All of them, in the order of the files.
+  const std::vector<ChatTemplate>& templates() const { return templates_; }
+
   // bos_token, eos_token, pad_token and unk_token as strings, those that there are.
   const json::Object& special_tokens() const { return special_tokens_; }
 

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "formats/checkpoint.h"
 #include "support/errors.h"
 #include "support/gguf_files.h"
@@ -55,6 +57,27 @@ TEST(GgufModel, IsACheckpointLikeAnyOther) {
   EXPECT_EQ(row[0], 11 + 6);  // the file's 12th tensor, its second row
   EXPECT_EQ(checkpoint.text_file("tokenizer.json"), std::nullopt);
   EXPECT_TRUE(checkpoint.warnings().empty());
+}
+
+TEST(GgufModel, SuggestsHowToSample) {
+  TestGguf file = small_gguf();
+  file.set("general.sampling.top_k", 40u);
+  file.set("general.sampling.top_p", 0.5f);
+  file.set("general.sampling.min_p", 0.25f);
+  file.set("general.sampling.temp", 0.75f);
+  file.set("general.sampling.penalty_repeat", 1.5f);
+  std::string bytes;
+  const Checkpoint checkpoint = open(file, bytes);
+  const GenerationConfig& suggested = checkpoint.generation_config();
+  EXPECT_EQ(suggested.top_k, 40);
+  EXPECT_EQ(suggested.top_p, 0.5);
+  EXPECT_EQ(suggested.min_p, 0.25);
+  EXPECT_EQ(suggested.temperature, 0.75);
+  EXPECT_EQ(suggested.repetition_penalty, 1.5);
+  EXPECT_EQ(suggested.eos_token_ids, std::nullopt);
+  EXPECT_TRUE(error_after([](TestGguf& f) { f.set("general.sampling.top_p", 2.0f); }).starts_with("corrupt: m.gguf: "));
+  EXPECT_EQ(error_after([](TestGguf& f) { f.set("general.sampling.temp", INFINITY); }),
+            "corrupt: m.gguf: general.sampling.temp is inf");
 }
 
 TEST(GgufModel, SlidingLayersTakeTheFullLayersRopeWhereTheyHaveNone) {
