@@ -8,13 +8,10 @@
 #include "cli/sparkx_program.h"
 #include "core/json.h"
 #include "support/locked_memory.h"
+#include "support/text.h"
 
 namespace sparkx::testing {
 namespace {
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 double number(const json::Value& object, const char* key) {
   const json::Value* value = object.find(key);

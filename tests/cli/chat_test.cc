@@ -11,6 +11,7 @@
 #include "core/json.h"
 #include "support/oracle.h"
 #include "support/temp_dir.h"
+#include "support/text.h"
 
 namespace sparkx::testing {
 namespace {
@@ -18,10 +19,6 @@ namespace {
 using Arguments = std::vector<std::string>;
 
 const std::string kMini = SPARKX_SOURCE_DIR "/models/mini";
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 Arguments operator+(Arguments a, const Arguments& b) {
   a.insert(a.end(), b.begin(), b.end());

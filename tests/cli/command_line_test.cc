@@ -8,13 +8,10 @@
 #include "cli/sparkx_program.h"
 #include "core/version.h"
 #include "support/temp_dir.h"
+#include "support/text.h"
 
 namespace sparkx::testing {
 namespace {
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 TEST(CommandLine, VersionSaysWhatIsInTheBinary) {
   const ProcessResult r = sparkx({"--version"});

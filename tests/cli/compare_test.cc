@@ -7,13 +7,10 @@
 #include "cli/sparkx_program.h"
 #include "core/json.h"
 #include "support/temp_dir.h"
+#include "support/text.h"
 
 namespace sparkx::testing {
 namespace {
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 const std::string kMini = SPARKX_SOURCE_DIR "/models/mini";
 

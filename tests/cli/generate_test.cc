@@ -10,6 +10,7 @@
 #include "cli/sparkx_program.h"
 #include "core/json.h"
 #include "support/temp_dir.h"
+#include "support/text.h"
 
 namespace sparkx::testing {
 namespace {
@@ -20,10 +21,6 @@ const std::string kQuestion = "53乘以42的结果是多少？";
 
 // Never ends by itself: the end marker is out of reach, and the context is thousands of tokens long.
 const Arguments kEndless = {"generate", "-p", kQuestion, "--logit-bias", "1=-10000"};
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 Arguments operator+(Arguments a, const Arguments& b) {
   a.insert(a.end(), b.begin(), b.end());

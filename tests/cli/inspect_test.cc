@@ -10,13 +10,10 @@
 #include "core/json.h"
 #include "support/checkpoints.h"
 #include "support/temp_dir.h"
+#include "support/text.h"
 
 namespace sparkx::testing {
 namespace {
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 const std::string kMini = SPARKX_SOURCE_DIR "/models/mini";
 

@@ -11,13 +11,10 @@
 #include "cli/sparkx_program.h"
 #include "core/json.h"
 #include "support/temp_dir.h"
+#include "support/text.h"
 
 namespace sparkx::testing {
 namespace {
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 const std::string kText = "<｜start▁of▁sentence｜><|User|>53乘以42的结果是多少？<｜end▁of▁sentence｜>";
 

@@ -17,18 +17,16 @@
 #include "support/gguf_files.h"
 #include "support/oracle.h"
 #include "support/temp_dir.h"
+#include "support/text.h"
 
 namespace sparkx {
 namespace {
 
+using testing::contains;
 using testing::error_of;
 using testing::TempDir;
 
 constexpr std::uint32_t kIq2Xxs = 16;  // as the format numbers it
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 const ModuleReport* find_module(const CheckpointReport& report, const std::string& name) {
   const auto found = std::find_if(report.modules.begin(), report.modules.end(),
