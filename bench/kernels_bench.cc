@@ -70,7 +70,6 @@ BENCHMARK(dot_bfloat16_fast)->Arg(1)->Arg(4)->Arg(12)->Arg(96);
 
 // Quantized weights with bfloat16 scales, and activations as codes.
 void dot_codes(benchmark::State& state, WeightFormat format) {
-  format.scale_kind = WeightKind::bfloat16;
   const std::int64_t tokens = state.range(0), rows = tokens == 1 ? 65536 : 512;
   const Weights w(format, rows);
   AlignedBuffer<std::int8_t> codes(tokens * kColumns);
@@ -80,8 +79,9 @@ void dot_codes(benchmark::State& state, WeightFormat format) {
   const int group = form_group(coded_form(format));
   const std::int64_t groups = group == kWholeRow ? 1 : kColumns / group;
   const float* sums = scales.data();
-  const CodedActivations x{group,  codes.data(), kColumns, scales.data(), sums,  sums,
-                           groups, sums,         sums,     kColumns / 32, tokens};
+  AlignedBuffer<std::int16_t> quarter_sums(tokens * kColumns / 16);
+  const CodedActivations x{group, codes.data(), kColumns,      scales.data(),       sums,  sums, groups,
+                           sums,  sums,         kColumns / 32, quarter_sums.data(), tokens};
   const KernelTable& table = kernel_table();
   for (auto _ : state) {
     table.dot_codes[static_cast<int>(format.kind)](w.matrix, 0, rows / kLanes, x, 0, tokens, out.data(), rows);
@@ -113,11 +113,33 @@ BENCHMARK_CAPTURE(dot_codes, codes8_whole_row, format_of(WeightKind::codes8, kWh
     ->Arg(1)
     ->Arg(96);
 BENCHMARK_CAPTURE(dot_codes, w8a8, format_of(WeightKind::codes8, kWholeRow, CodeScheme::w8a8))->Arg(1)->Arg(96);
+BENCHMARK_CAPTURE(dot_codes, codes2, format_of(WeightKind::codes2, 64, CodeScheme::affine))->Arg(1)->Arg(96);
+BENCHMARK_CAPTURE(dot_codes, codes3, format_of(WeightKind::codes3, 64, CodeScheme::affine))->Arg(1)->Arg(96);
+BENCHMARK_CAPTURE(dot_codes, codes5, format_of(WeightKind::codes5, 64, CodeScheme::affine))->Arg(1)->Arg(96);
+BENCHMARK_CAPTURE(dot_codes, codes6, format_of(WeightKind::codes6, 64, CodeScheme::affine))->Arg(1)->Arg(96);
+
+// Of GGUF files, and of MLX's modes of floats.
+WeightFormat two_levels(WeightKind kind) {
+  return {kind, sub_block_columns(kind), WeightKind::float16, CodeScheme::two_level, two_level_zero(kind)};
+}
+WeightFormat table(WeightKind kind, int group, WeightKind scale_kind) {
+  return {kind, group, scale_kind, CodeScheme::offset, table_zero(kind)};
+}
+BENCHMARK_CAPTURE(dot_codes, Q2_K, two_levels(WeightKind::codes2))->Arg(1)->Arg(96);
+BENCHMARK_CAPTURE(dot_codes, Q3_K, two_levels(WeightKind::codes3))->Arg(1)->Arg(96);
+BENCHMARK_CAPTURE(dot_codes, Q4_K, two_levels(WeightKind::codes4))->Arg(1)->Arg(96);
+BENCHMARK_CAPTURE(dot_codes, Q5_K, two_levels(WeightKind::codes5))->Arg(1)->Arg(96);
+BENCHMARK_CAPTURE(dot_codes, Q6_K, two_levels(WeightKind::codes6))->Arg(1)->Arg(96);
+BENCHMARK_CAPTURE(dot_codes, IQ4_XS, two_levels(WeightKind::iq4))->Arg(1)->Arg(96);
+BENCHMARK_CAPTURE(dot_codes, IQ4_NL, table(WeightKind::iq4, 32, WeightKind::float16))->Arg(1)->Arg(96);
+BENCHMARK_CAPTURE(dot_codes, mxfp4, table(WeightKind::e2m1, 32, WeightKind::bfloat16))->Arg(1)->Arg(96);
+BENCHMARK_CAPTURE(dot_codes, nvfp4, table(WeightKind::e2m1, 16, WeightKind::e4m3))->Arg(1)->Arg(96);
 
 // The same weights decoded, and activations as floats.
-void dot_decoded(benchmark::State& state, WeightKind kind) {
+void dot_decoded(benchmark::State& state, const WeightFormat& format) {
+  const WeightKind kind = format.kind;
   const std::int64_t tokens = state.range(0), rows = tokens == 1 ? 65536 : 512;
-  const Weights w({kind, 64, WeightKind::bfloat16}, rows);
+  const Weights w(format, rows);
   AlignedBuffer<float> x(tokens * kColumns), out(tokens * rows);
   std::fill(x.begin(), x.end(), 0.5f);
   const KernelTable& table = kernel_table();
@@ -131,8 +153,10 @@ void dot_decoded(benchmark::State& state, WeightKind kind) {
       benchmark::Counter(static_cast<double>(rows * kColumns * tokens), benchmark::Counter::kIsIterationInvariantRate);
   state.SetLabel(table.name);
 }
-BENCHMARK_CAPTURE(dot_decoded, codes4, WeightKind::codes4)->Arg(1)->Arg(12)->Arg(96);
-BENCHMARK_CAPTURE(dot_decoded, codes8, WeightKind::codes8)->Arg(1)->Arg(96);
+BENCHMARK_CAPTURE(dot_decoded, codes4, format_of(WeightKind::codes4, 64, CodeScheme::affine))->Arg(1)->Arg(12)->Arg(96);
+BENCHMARK_CAPTURE(dot_decoded, codes8, format_of(WeightKind::codes8, 64, CodeScheme::affine))->Arg(1)->Arg(96);
+BENCHMARK_CAPTURE(dot_decoded, Q4_K, two_levels(WeightKind::codes4))->Arg(1)->Arg(96);
+BENCHMARK_CAPTURE(dot_decoded, mxfp8, table(WeightKind::e4m3, 32, WeightKind::bfloat16))->Arg(1)->Arg(96);
 
 // One row of 2048 activations as codes; one row of bfloat16 weights quantized.
 void code_activations(benchmark::State& state) {
@@ -140,7 +164,8 @@ void code_activations(benchmark::State& state) {
   AlignedBuffer<std::int8_t> codes(kColumns);
   for (std::int64_t i = 0; i < kColumns; ++i) x[i] = static_cast<float>(i % 37) - 18.0f;
   const auto part = [&](int i) { return numbers.data() + i * kColumns / 32; };
-  const CodedRow out{codes.data(), part(0), part(1), part(2), part(3), part(4)};
+  AlignedBuffer<std::int16_t> quarter_sums(kColumns / 16);
+  const CodedRow out{codes.data(), part(0), part(1), part(2), part(3), part(4), quarter_sums.data()};
   const KernelTable& table = kernel_table();
   for (auto _ : state) {
     table.code_activations(x.data(), kColumns, 64, out);

@@ -19,7 +19,9 @@ inline void each_coded_group(const float* x, int head_dim, Body body) {
     std::int8_t codes[kKvGroup];
     float scale, sum, scaled_sum, stretch_sums[kKvGroup / kStretchColumns],
         scaled_stretch_sums[kKvGroup / kStretchColumns];
-    code_activations(x + begin, count, kKvGroup, {codes, &scale, &sum, &scaled_sum, stretch_sums, scaled_stretch_sums});
+    std::int16_t quarter_sums[kKvGroup / kLanes];
+    code_activations(x + begin, count, kKvGroup,
+                     {codes, &scale, &sum, &scaled_sum, stretch_sums, scaled_stretch_sums, quarter_sums});
     body(group, count, codes, scale);
   }
 }

@@ -8,6 +8,7 @@
 
 #include "kernels/code_layout.inc.h"
 #include "kernels/kernels.h"
+#include "kernels/sub_blocks.inc.h"
 #include "kernels/tiles.inc.h"
 
 namespace sparkx::kernels {
@@ -22,7 +23,7 @@ inline __attribute__((always_inline)) void stretch(const std::byte* codes, std::
   } else if constexpr (kind == WeightKind::codes8) {
     byte_stretch<P, T>(codes, panel_stride, x, token_stride, sums);
   } else {
-    plane_stretch<kind, P, T>(codes, panel_stride, x, token_stride, sums);
+    plane_stretch<kind, 0, 8, P, T>(codes, panel_stride, x, token_stride, sums);
   }
 }
 
@@ -83,7 +84,7 @@ struct CodeTile {
         SPARKX_UNROLL
         for (int p = 0; p < P; ++p) {
           const std::byte* panel_group = group + p * w.panel_bytes;
-          const F32x16 scale = load_group_scales(panel_group, layout);
+          const F32x16 scale = load_group_scales<kind>(panel_group, layout);
           if constexpr (terms == RunTerms::biases) {
             SPARKX_UNROLL
             for (int t = 0; t < T; ++t) {
@@ -134,7 +135,7 @@ struct CodeTile {
                          F32x16 (&total)[P][T]) {
     const CodeLayout layout = code_layout<kind>(w.format, 0);
     for (int p = 0; p < P; ++p) {
-      const F32x16 scale = load_group_scales(w.panels + (panel + p) * w.panel_bytes, layout);
+      const F32x16 scale = load_group_scales<kind>(w.panels + (panel + p) * w.panel_bytes, layout);
       for (int t = 0; t < T; ++t) total[p][t] = scale * total[p][t];
     }
     if (layout.scheme != CodeScheme::affine) return;
@@ -188,7 +189,7 @@ struct TokenCodeTile {
     }
     SPARKX_UNROLL
     for (int p = 0; p < P; ++p) {
-      const F32x16 scale = load_group_scales(first + p * w.panel_bytes, layout);
+      const F32x16 scale = load_group_scales<WeightKind::codes8>(first + p * w.panel_bytes, layout);
       SPARKX_UNROLL
       for (int t = 0; t < T; ++t) {
         const auto zeros = layout.zero * static_cast<std::int32_t>(x.sums[(token + t) * x.group_stride]);
@@ -207,6 +208,13 @@ void dot_codes(const PanelMatrix& w, std::int64_t panel_begin, std::int64_t pane
   };
   if constexpr (kind == WeightKind::codes8) {
     if (w.format.scheme == CodeScheme::w8a8) return tiles.template operator()<TokenCodeTile>();
+  }
+  if constexpr (has_two_levels(kind)) {
+    if (w.format.scheme == CodeScheme::two_level) return tiles.template operator()<TwoLevelTile<kind>>();
+  }
+  if constexpr (table_zero(kind) != 0) {
+    if (w.format.group == 16) return tiles.template operator()<SixteenTile<kind>>();
+    return tiles.template operator()<CodeTile<kind, RunTerms::zeros>>();
   }
   if (w.format.group == kWholeRow) {
     tiles.template operator()<CodeTile<kind, RunTerms::rows>>();

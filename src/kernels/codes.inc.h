@@ -32,18 +32,23 @@ inline std::int32_t largest_magnitude(const float* x, std::int64_t n) {
   return max_lanes(largest);
 }
 
-// Codes of `count` columns, at most a stretch, and zeros up to its end; `code` makes integers of 16 values. Returns
-// their sum.
+// The codes of the two halves of a stretch.
+struct Halves {
+  I32x16 first, second;
+  std::int32_t total() const { return sum_lanes(first + second); }
+};
+
+// Codes of `count` columns, at most a stretch, and zeros up to its end; `code` makes integers of 16 values.
 template <class Code>
-inline std::int32_t code_stretch(const float* x, int count, bool zero, const Code& code, std::int8_t* codes) {
-  I32x16 sum = splat<I32x16>(0);
-  for (int i = 0; i < kStretchColumns; i += kLanes) {
+inline Halves code_stretch(const float* x, int count, bool zero, const Code& code, std::int8_t* codes) {
+  const auto half = [&](int i) {
     I32x16 q = splat<I32x16>(0);
     if (!zero && i < count) q = code(load_lanes(x + i, count - i < kLanes ? count - i : kLanes));
     store_bytes(codes + i, q);
-    sum = sum + q;
-  }
-  return sum_lanes(sum);
+    return q;
+  };
+  const I32x16 first = half(0);
+  return {first, half(kLanes)};
 }
 
 // Columns of a stretch that begins at k.
@@ -64,7 +69,14 @@ void code_activations(const float* x, std::int64_t n, int group, const CodedRow&
     const auto code = [&](F32x16 values) { return nearest_integer(values * splat<F32x16>(factor)); };
     std::int32_t sum = 0;
     for (std::int64_t k = begin; k < begin + group; k += kStretchColumns) {
-      const std::int32_t stretch = code_stretch(x + k, stretch_columns(k, end), zero, code, out.codes + k);
+      const Halves halves = code_stretch(x + k, stretch_columns(k, end), zero, code, out.codes + k);
+      const std::int32_t stretch = halves.total();
+      if (group != kStretchColumns) {  // two stretches a group: 0, 2, 1, 3
+        std::int16_t* quarters = out.quarter_sums + begin / kLanes + (k - begin) / kStretchColumns;
+        const std::int32_t first = sum_lanes(halves.first);
+        quarters[0] = static_cast<std::int16_t>(first);
+        quarters[2] = static_cast<std::int16_t>(stretch - first);
+      }
       out.stretch_sums[k / kStretchColumns] = static_cast<float>(stretch);
       out.scaled_stretch_sums[k / kStretchColumns] = scale * static_cast<float>(stretch);
       sum += stretch;
@@ -88,7 +100,7 @@ void code_token(const float* x, std::int64_t n, const CodedRow& out) {
   };
   std::int32_t sum = 0;
   for (std::int64_t k = 0; k < (n + 63) / 64 * 64; k += kStretchColumns) {
-    sum += code_stretch(x + k, stretch_columns(k, n), zero, code, out.codes + k);
+    sum += code_stretch(x + k, stretch_columns(k, n), zero, code, out.codes + k).total();
   }
   out.scales[0] = scale;
   out.sums[0] = static_cast<float>(sum);

@@ -37,8 +37,11 @@ enum class WeightKind {
   codes5,
   codes6,
   codes8,
+  e2m1,  // codes of 4 bits whose values stand in a table (core/code_scheme.h)
+  iq4,   // likewise
+  e4m3,  // floats of 8 bits, always decoded
 };
-inline constexpr int kWeightKinds = 9;
+inline constexpr int kWeightKinds = 12;
 inline constexpr int kDenseKinds = 3;  // the first ones
 
 constexpr bool is_dense(WeightKind kind) {
@@ -47,7 +50,7 @@ constexpr bool is_dense(WeightKind kind) {
 
 // Bits of a code. They lie in one plane or in two: 2, 4, 8 and 2 + 1, 4 + 1, 4 + 2.
 constexpr int code_bits(WeightKind kind) {
-  constexpr int kBits[] = {0, 0, 0, 2, 3, 4, 5, 6, 8};
+  constexpr int kBits[] = {0, 0, 0, 2, 3, 4, 5, 6, 8, 4, 4, 8};
   return kBits[static_cast<int>(kind)];
 }
 constexpr int low_plane_bits(WeightKind kind) {
@@ -56,6 +59,25 @@ constexpr int low_plane_bits(WeightKind kind) {
 }
 constexpr int high_plane_bits(WeightKind kind) {
   return code_bits(kind) - low_plane_bits(kind);
+}
+
+// Of a scheme of two levels: columns that share a sub-scale, whether there are minima, and what codes lose. Each kind
+// has one such format: Q2_K, Q3_K, Q4_K, Q5_K, Q6_K and IQ4_XS of GGUF files.
+constexpr bool has_two_levels(WeightKind kind) {
+  return !is_dense(kind) && code_bits(kind) <= 6 && kind != WeightKind::e2m1;
+}
+constexpr int sub_block_columns(WeightKind kind) {
+  return kind == WeightKind::codes4 || kind == WeightKind::codes5 || kind == WeightKind::iq4 ? 32 : 16;
+}
+constexpr bool has_minima(WeightKind kind) {
+  return kind == WeightKind::codes2 || kind == WeightKind::codes4 || kind == WeightKind::codes5;
+}
+constexpr int two_level_zero(WeightKind kind) {
+  return kind == WeightKind::codes3 ? 4 : kind == WeightKind::codes6 ? 32 : kind == WeightKind::iq4 ? 128 : 0;
+}
+// What the values of a table are stored with added, to be unsigned; those of E2M1 doubled, for their scales halved.
+constexpr int table_zero(WeightKind kind) {
+  return kind == WeightKind::e2m1 ? 12 : kind == WeightKind::iq4 ? 128 : 0;
 }
 
 // The forms in which activations meet weights.
@@ -70,18 +92,19 @@ inline constexpr int kActivationForms = 5;
 
 struct WeightFormat {
   WeightKind kind;
-  // Of codes: how many columns share a scale, 32, 64, 128 or kWholeRow; the dense kind of the scales and biases.
+  // Of codes: how many columns share a scale, 32, 64, 128 or kWholeRow, of e2m1 also 16; with two levels those that
+  // share a sub-scale. The kind of the scales and biases: a dense one, of e2m1 in groups of 16 e4m3.
   int group = 0;
   WeightKind scale_kind = WeightKind::float32;
   CodeScheme scheme = CodeScheme::affine;
-  int zero = 0;  // of offset and w8a8: 0 to 255
+  int zero = 0;  // of offset, w8a8 and two_level: what codes lose, 0 to 255
 
   bool operator==(const WeightFormat&) const = default;
 };
 
 // The form that weights of this format want when they are multiplied as integers.
 constexpr ActivationForm coded_form(const WeightFormat& format) {
-  if (is_dense(format.kind)) return ActivationForm::values;
+  if (is_dense(format.kind) || format.kind == WeightKind::e4m3) return ActivationForm::values;
   if (format.scheme == CodeScheme::w8a8) return ActivationForm::token_codes;
   return format.kind == WeightKind::codes8 ? ActivationForm::groups_32 : ActivationForm::groups_64;
 }
@@ -97,11 +120,14 @@ constexpr int form_group(ActivationForm form) {
 //   bfloat16, float16   [column / 2][16][2]
 //   codes     for each group: scales [16], biases [16] or zeros [16] (bytes) where the scheme has them, then codes
 //             up to a whole stretch of 32 columns, each stretch 64 bytes a bit:
-//     codes8    [column / 4][16][4]
-//     codes4    [column / 8][16][4]: byte j has column j in its low half and column j + 4 in its high half
-//     codes2    [column / 16][16][4]: byte j has columns j, j + 4, j + 8 and j + 12, the first in the lowest bits
+//     codes8, e4m3        [column / 4][16][4]
+//     codes4, e2m1, iq4   [column / 8][16][4]: byte j has column j in its low half and column j + 4 in its high half
+//     codes2              [column / 16][16][4]: byte j has columns j, j + 4, j + 8 and j + 12, from the lowest bits up
 //     codes3, codes5, codes6   a stretch of codes2 or codes4, then the upper bits in the same way: 1 bit [16][4],
-//               byte j has columns j, j + 4, … j + 28; 2 bits as codes2
+//                         byte j has columns j, j + 4, … j + 28; 2 bits as codes2
+//   e2m1 in groups of 16: four groups together, their scales [4][16], then their codes
+//   two levels: for each 256 columns d [16], dmin [16] where there are minima, sub-scales [4][16][4] (of iq4
+//             [2][16][4]), codes; what the four bytes of a lane are stands in kernels/code_layout.inc.h
 struct PanelMatrix {
   WeightFormat format;
   std::int64_t rows;
@@ -133,6 +159,8 @@ struct CodedActivations {
   const float* stretch_sums;         // [tokens][stretch_stride]
   const float* scaled_stretch_sums;  // [tokens][stretch_stride]
   std::int64_t stretch_stride;
+  // With groups of 64: S of each 16 columns, four to a group in the order 0, 2, 1, 3.
+  const std::int16_t* quarter_sums;  // [tokens][2 * stretch_stride]
   std::int64_t tokens;
 };
 
@@ -144,6 +172,7 @@ struct CodedRow {
   float* scaled_sums;
   float* stretch_sums;
   float* scaled_stretch_sums;
+  std::int16_t* quarter_sums;
 };
 
 // The same rounded to bfloat16, for dot_bfloat16.
@@ -205,7 +234,7 @@ struct KernelTable {
                             const Activations& x, std::int64_t token_begin, std::int64_t token_end, float* out,
                             std::int64_t out_stride);
 
-  // Rules 3 and 5: the same with activations as codes, of the form coded_form(w.format). Null for dense kinds.
+  // Rules 3 and 5: the same with activations as codes, of the form coded_form(w.format). Null for dense kinds and e4m3.
   void (*dot_codes[kWeightKinds])(const PanelMatrix& w, std::int64_t panel_begin, std::int64_t panel_end,
                                   const CodedActivations& x, std::int64_t token_begin, std::int64_t token_end,
                                   float* out, std::int64_t out_stride);

@@ -1,5 +1,7 @@
 #include "kernels/pack.h"
 
+#include <bit>
+#include <cmath>
 #include <cstring>
 
 #include "core/bfloat16.h"
@@ -89,6 +91,16 @@ void pack_to(WeightKind kind, const std::byte* rows, int row_count, std::int64_t
   }
 }
 
+// The bits of a float that is an E4M3 (core/float_codes.h): exact for such a one. No denormal arises on the way.
+std::uint8_t float_to_e4m3(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  const std::uint32_t sign = bits >> 31 << 7, magnitude = bits & 0x7fffffff;
+  constexpr std::uint32_t kSmallest = std::bit_cast<std::uint32_t>(0x1p-6f);  // that is normal
+  if (magnitude < kSmallest)
+    return static_cast<std::uint8_t>(sign | static_cast<std::uint32_t>(std::fabs(value) * 512));
+  return static_cast<std::uint8_t>(sign | (((magnitude - kSmallest) >> 20) + 8));
+}
+
 void store_scale(WeightKind kind, float value, std::byte* scales, int lane) {
   const auto put = [&](auto element) { std::memcpy(scales + lane * sizeof element, &element, sizeof element); };
   switch (kind) {
@@ -96,6 +108,8 @@ void store_scale(WeightKind kind, float value, std::byte* scales, int lane) {
       return put(float_to_bfloat16(value));
     case WeightKind::float16:
       return put(float_to_float16(value));
+    case WeightKind::e4m3:
+      return put(float_to_e4m3(value));
     default:
       return put(value);
   }
@@ -105,18 +119,47 @@ std::int64_t round_up(std::int64_t n, std::int64_t step) {
   return (n + step - 1) / step * step;
 }
 
-// What formats of codes take, in bytes: scales, what stands in front of a group, codes.
+// What formats of codes take, in bytes: the scales of 16 rows, what stands in front of the columns that share it,
+// codes.
 std::size_t scale_bytes(const WeightFormat& format) {
-  return kLanes * (format.scale_kind == WeightKind::float32 ? 4 : 2);
+  return kLanes * (format.scale_kind == WeightKind::float32 ? 4 : format.scale_kind == WeightKind::e4m3 ? 1 : 2);
 }
 std::size_t header_bytes(const WeightFormat& format) {
   std::size_t bytes = scale_bytes(format);
+  if (format.group == 16 && format.scheme == CodeScheme::offset) bytes *= 4;
   if (format.scheme == CodeScheme::affine) bytes += scale_bytes(format);
   if (format.scheme == CodeScheme::zero_point) bytes += kLanes;
+  if (format.scheme == CodeScheme::two_level) {
+    if (has_minima(format.kind)) bytes += scale_bytes(format);
+    bytes += format.kind == WeightKind::iq4 ? 128 : 256;
+  }
   return format.group == kWholeRow ? static_cast<std::size_t>(round_up(static_cast<std::int64_t>(bytes), 64)) : bytes;
 }
 std::size_t code_bytes(const WeightFormat& format, std::int64_t columns) {
   return static_cast<std::size_t>(round_up(columns, kStretchColumns)) / kStretchColumns * 64 * code_bits(format.kind);
+}
+// Columns that share a header.
+std::int64_t header_columns(const WeightFormat& format, std::int64_t columns) {
+  if (format.scheme == CodeScheme::two_level) return kSuperBlock;
+  return format.group == kWholeRow ? columns : format.group == 16 ? 64 : format.group;
+}
+
+// Sub-scales and minima of one super-block of one lane (layout: kernels/code_layout.inc.h), into zeros.
+void store_sub_scales(WeightKind kind, const std::int8_t* scales, const std::uint8_t* minima, int lane,
+                      std::byte* words) {
+  const int groups = kSuperBlock / sub_block_columns(kind);
+  const auto byte = [&](int i) -> std::byte& { return words[i / 4 * 64 + lane * 4 + i % 4]; };
+  for (int j = 0; j < groups; ++j) {
+    const auto scale = static_cast<std::byte>(scales[j]);
+    if (kind == WeightKind::codes2) {
+      byte(j) = scale | static_cast<std::byte>(minima[j] << 4);
+    } else if (has_minima(kind)) {
+      byte(2 * j) = scale;
+      byte(2 * j + 1) = static_cast<std::byte>(minima[j]);
+    } else {
+      byte(j) = scale;
+    }
+  }
 }
 
 // One plane of a stretch of one lane: of the codes in `words`, four columns each, the bits from `shift` on.
@@ -156,12 +199,15 @@ void store_codes(WeightKind kind, const std::uint8_t* from, std::int64_t count, 
     case WeightKind::codes3:
       return store_codes<WeightKind::codes3>(from, count, lane, codes);
     case WeightKind::codes4:
+    case WeightKind::e2m1:
+    case WeightKind::iq4:
       return store_codes<WeightKind::codes4>(from, count, lane, codes);
     case WeightKind::codes5:
       return store_codes<WeightKind::codes5>(from, count, lane, codes);
     case WeightKind::codes6:
       return store_codes<WeightKind::codes6>(from, count, lane, codes);
     case WeightKind::codes8:
+    case WeightKind::e4m3:
       return store_codes<WeightKind::codes8>(from, count, lane, codes);
     default:
       return;
@@ -174,6 +220,10 @@ std::int64_t group_count(const WeightFormat& format, std::int64_t columns) {
   return format.group == kWholeRow ? 1 : (columns + format.group - 1) / format.group;
 }
 
+std::int64_t scale_count(const WeightFormat& format, std::int64_t columns) {
+  return format.scheme == CodeScheme::two_level ? columns / kSuperBlock : group_count(format, columns);
+}
+
 std::size_t panel_bytes(const WeightFormat& format, std::int64_t columns) {
   switch (format.kind) {
     case WeightKind::float32:
@@ -182,7 +232,8 @@ std::size_t panel_bytes(const WeightFormat& format, std::int64_t columns) {
     case WeightKind::float16:
       return static_cast<std::size_t>((columns + 1) / 2) * 64;
     default:
-      const std::size_t bytes = group_count(format, columns) * header_bytes(format) + code_bytes(format, columns);
+      const std::int64_t shared = header_columns(format, columns);
+      const std::size_t bytes = (columns + shared - 1) / shared * header_bytes(format) + code_bytes(format, columns);
       return static_cast<std::size_t>(round_up(static_cast<std::int64_t>(bytes), 64));
   }
 }
@@ -209,20 +260,33 @@ void pack_panel(WeightKind source, std::span<const std::byte> rows, int row_coun
 void pack_code_panel(const WeightFormat& format, const CodeRows& rows, int row_count, std::int64_t columns,
                      std::byte* out) {
   std::memset(out, 0, panel_bytes(format, columns));
-  const std::int64_t groups = group_count(format, columns);
-  for (std::int64_t g = 0; g < groups; ++g) {
-    const std::int64_t begin = g * format.group;
-    const std::int64_t count =
-        format.group == kWholeRow || columns - begin < format.group ? columns - begin : format.group;
+  const bool two_levels = format.scheme == CodeScheme::two_level;
+  const std::int64_t groups = group_count(format, columns), scales = scale_count(format, columns);
+  const std::int64_t shared = header_columns(format, columns);
+  const int header_scales = !two_levels && format.group == 16 ? 4 : 1;
+  std::int64_t first_scale = 0, first_group = 0;  // of the columns that share a header
+  for (std::int64_t begin = 0; begin < columns; begin += shared) {
+    const std::int64_t count = columns - begin < shared ? columns - begin : shared;
     std::byte* second = out + scale_bytes(format);
     std::byte* codes = out + header_bytes(format);
     for (int lane = 0; lane < row_count; ++lane) {
-      const std::int64_t of_lane = lane * groups + g;
-      store_scale(format.scale_kind, rows.scales[of_lane], out, lane);
-      if (format.scheme == CodeScheme::affine) store_scale(format.scale_kind, rows.biases[of_lane], second, lane);
-      if (format.scheme == CodeScheme::zero_point) second[lane] = static_cast<std::byte>(rows.zeros[of_lane]);
+      const std::int64_t scale = lane * scales + first_scale, group = lane * groups + first_group;
+      for (int i = 0; i < header_scales && first_scale + i < scales; ++i) {
+        store_scale(format.scale_kind, rows.scales[scale + i], out + i * scale_bytes(format), lane);
+      }
+      if (format.scheme == CodeScheme::affine || (two_levels && has_minima(format.kind))) {
+        store_scale(format.scale_kind, rows.biases[scale], second, lane);
+      }
+      if (format.scheme == CodeScheme::zero_point) second[lane] = static_cast<std::byte>(rows.zeros[group]);
+      if (two_levels) {
+        std::byte* words = out + scale_bytes(format) * (has_minima(format.kind) ? 2 : 1);
+        const std::uint8_t* minima = has_minima(format.kind) ? rows.sub_minima + group : nullptr;
+        store_sub_scales(format.kind, rows.sub_scales + group, minima, lane, words);
+      }
       store_codes(format.kind, rows.codes + lane * columns + begin, count, lane, codes);
     }
+    first_scale += header_scales;
+    first_group += two_levels ? kSuperBlock / sub_block_columns(format.kind) : header_scales;
     out = codes + code_bytes(format, count);
   }
 }

@@ -22,13 +22,18 @@ void pack_panel(WeightKind source, std::span<const std::byte> rows, int row_coun
 // Up to 16 rows that are codes already.
 struct CodeRows {
   const std::uint8_t* codes;            // [row_count][columns]
-  const float* scales;                  // [row_count][groups of a row], rounded to the format's scale_kind
-  const float* biases = nullptr;        // likewise, of an affine format
+  const float* scales;                  // [row_count][scales of a row], rounded to the format's scale_kind
+  const float* biases = nullptr;        // likewise, of an affine format; of two levels with minima dmin
   const std::uint8_t* zeros = nullptr;  // [row_count][groups of a row], of a zero_point format
+  // Of two levels, [row_count][groups of a row].
+  const std::int8_t* sub_scales = nullptr;   // of codes2 below 16
+  const std::uint8_t* sub_minima = nullptr;  // where there are minima; of codes2 below 16
 };
 
 // Groups of a row: 1 with kWholeRow.
 std::int64_t group_count(const WeightFormat& format, std::int64_t columns);
+// Scales of a row: one a group, with two levels one a super-block.
+std::int64_t scale_count(const WeightFormat& format, std::int64_t columns);
 
 // The same for codes.
 void pack_code_panel(const WeightFormat& format, const CodeRows& rows, int row_count, std::int64_t columns,

@@ -5,6 +5,7 @@
 #include "kernels/cache_block.inc.h"
 #include "kernels/coded_dot.inc.h"
 #include "kernels/codes.inc.h"
+#include "kernels/decode.inc.h"
 #include "kernels/dot.inc.h"
 #include "kernels/elementwise.inc.h"
 #include "kernels/kernels.h"
@@ -22,10 +23,10 @@ constexpr KernelTable make_table(const char* name, const char* instruction_set, 
       .code_token_tile = kCodeTokens,
       .dot = {dot<WeightKind::float32>, dot<WeightKind::bfloat16>, dot<WeightKind::float16>, dot<WeightKind::codes2>,
               dot<WeightKind::codes3>, dot<WeightKind::codes4>, dot<WeightKind::codes5>, dot<WeightKind::codes6>,
-              dot<WeightKind::codes8>},
+              dot<WeightKind::codes8>, dot<WeightKind::e2m1>, dot<WeightKind::iq4>, dot<WeightKind::e4m3>},
       .dot_codes = {nullptr, nullptr, nullptr, dot_codes<WeightKind::codes2>, dot_codes<WeightKind::codes3>,
                     dot_codes<WeightKind::codes4>, dot_codes<WeightKind::codes5>, dot_codes<WeightKind::codes6>,
-                    dot_codes<WeightKind::codes8>},
+                    dot_codes<WeightKind::codes8>, dot_codes<WeightKind::e2m1>, dot_codes<WeightKind::iq4>, nullptr},
       .dot_bfloat16 = dot_bfloat16,
       .code_activations = code_activations,
       .code_token = code_token,
@@ -33,7 +34,8 @@ constexpr KernelTable make_table(const char* name, const char* instruction_set, 
                           quantize_affine<WeightKind::float16>},
       .decode_row = {decode_row<WeightKind::float32>, decode_row<WeightKind::bfloat16>, decode_row<WeightKind::float16>,
                      decode_row<WeightKind::codes2>, decode_row<WeightKind::codes3>, decode_row<WeightKind::codes4>,
-                     decode_row<WeightKind::codes5>, decode_row<WeightKind::codes6>, decode_row<WeightKind::codes8>},
+                     decode_row<WeightKind::codes5>, decode_row<WeightKind::codes6>, decode_row<WeightKind::codes8>,
+                     decode_row<WeightKind::e2m1>, decode_row<WeightKind::iq4>, decode_row<WeightKind::e4m3>},
       .rms_norm = rms_norm,
       .rope = rope,
       .gelu_mul = gelu_mul,

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstring>
 #include <exception>
 #include <mutex>
@@ -53,18 +54,74 @@ WeightKind codes_of(int bits) {
                        [&](WeightKind kind) { return kernels::code_bits(kind) == bits; });
 }
 
+WeightKind codes_of(const QuantizationSpec& spec) {
+  switch (spec.values) {
+    case CodeValues::e2m1:
+      return WeightKind::e2m1;
+    case CodeValues::iq4:
+      return WeightKind::iq4;
+    case CodeValues::e4m3:
+      return WeightKind::e4m3;
+    default:
+      return codes_of(spec.bits);
+  }
+}
+
+// How a matrix that is stored as codes is packed. Throws Error{unsupported} for codes that no kernel multiplies: those
+// that no format has.
+WeightFormat format_of(const std::string& name, const QuantizationSpec& spec) {
+  const auto refuse = [&](const char* what) { throw_error(ErrorCode::unsupported, "{}: {}", name, what); };
+  WeightFormat format{codes_of(spec), spec.group, WeightKind::float32, spec.scheme, spec.zero};
+  if (spec.values != CodeValues::integers) {
+    // What makes the values of a table positive leaves like a zero point.
+    format.zero = kernels::table_zero(format.kind);
+    if (spec.group == kWholeRow) refuse("codes that are no integers have groups of columns");
+    if (spec.values == CodeValues::e2m1 && spec.scale_dtype == Dtype::float32) {
+      refuse("E2M1 codes have scales of 8 or 16 bits");  // whose halves are exact
+    }
+  }
+  if (spec.scheme == CodeScheme::two_level) {
+    if (!kernels::has_two_levels(format.kind) || spec.group != kernels::sub_block_columns(format.kind) ||
+        spec.minima != kernels::has_minima(format.kind) || format.zero != kernels::two_level_zero(format.kind)) {
+      refuse("two levels of scales other than those of Q2_K to Q6_K and IQ4_XS");
+    }
+  }
+  switch (spec.scale_dtype) {
+    case Dtype::float8_e8m0:  // a bfloat16 holds both
+      format.scale_kind = WeightKind::bfloat16;
+      break;
+    case Dtype::float8_e4m3:
+      format.scale_kind = spec.group == 16 ? WeightKind::e4m3 : WeightKind::bfloat16;
+      break;
+    default:
+      format.scale_kind = kind_of(spec.scale_dtype);
+  }
+  if (spec.group == 16 && spec.scheme == CodeScheme::offset && format.scale_kind != WeightKind::e4m3) {
+    refuse("groups of 16 columns with scales that are no E4M3");
+  }
+  return format;
+}
+
+std::string codes_name(const WeightFormat& format) {
+  switch (format.kind) {
+    case WeightKind::e2m1:
+      return "E2M1";
+    case WeightKind::iq4:
+      return "IQ4";
+    case WeightKind::e4m3:
+      return "E4M3";
+    default:
+      return fmt::format("{}-bit", kernels::code_bits(format.kind));
+  }
+}
+
 std::string format_name(const WeightFormat& format) {
   if (kernels::is_dense(format.kind)) return dtype_name(dtype_of(format.kind));
   if (format.scheme == CodeScheme::w8a8) return "W8A8";
-  std::string group = format.group == kWholeRow ? "one scale a row" : fmt::format("groups of {}", format.group);
-  return fmt::format("{}-bit ({})", kernels::code_bits(format.kind), group);
-}
-
-// Throws Error{unsupported} for codes that no kernel multiplies.
-void check_kernel(const std::string& name, const QuantizationSpec& spec) {
-  if (spec.values == CodeValues::integers && spec.scheme != CodeScheme::two_level) return;
-  throw_error(ErrorCode::unsupported, "{}: codes of {} bits{}; sparkx multiplies integers with one scale a group", name,
-              spec.bits, spec.values != CodeValues::integers ? " that are no integers" : " with two levels of scales");
+  std::string group = format.group == kWholeRow                ? "one scale a row"
+                      : format.scheme == CodeScheme::two_level ? fmt::format("two levels, groups of {}", format.group)
+                                                               : fmt::format("groups of {}", format.group);
+  return fmt::format("{} ({})", codes_name(format), group);
 }
 
 template <typename T>
@@ -170,9 +227,7 @@ class Layout {
 
   WeightFormat matrix_format(const TensorInfo& tensor, const QuantizedMatrix* quantized, bool quantize) {
     if (quantized != nullptr) {
-      const QuantizationSpec& spec = quantized->spec;
-      check_kernel(tensor.name, spec);
-      const WeightFormat format{codes_of(spec.bits), spec.group, kind_of(spec.scale_dtype), spec.scheme, spec.zero};
+      const WeightFormat format = format_of(tensor.name, quantized->spec);
       kinds_.insert(format_name(format));
       return format;
     }
@@ -252,7 +307,8 @@ class Packer {
     for (int i = 0; i < threads.size(); ++i) {
       workers_.push_back({AlignedBuffer<std::byte>(stored), AlignedBuffer<std::byte>(converted),
                           AlignedBuffer<std::uint8_t>(codes), AlignedBuffer<float>(groups),
-                          AlignedBuffer<float>(groups), AlignedBuffer<std::uint8_t>(groups)});
+                          AlignedBuffer<float>(groups), AlignedBuffer<std::uint8_t>(groups),
+                          AlignedBuffer<std::int8_t>(groups), AlignedBuffer<std::uint8_t>(groups)});
     }
   }
 
@@ -281,6 +337,8 @@ class Packer {
     AlignedBuffer<float> scales;
     AlignedBuffer<float> biases;
     AlignedBuffer<std::uint8_t> zeros;
+    AlignedBuffer<std::int8_t> sub_scales;
+    AlignedBuffer<std::uint8_t> sub_minima;
   };
 
   void pack_rows(const Packing& packing, std::int64_t row_begin, std::int64_t row_end, Worker& worker) {
@@ -291,7 +349,9 @@ class Packer {
     const std::size_t source_bytes = row_count * tensor.row_bytes();
     if (packing.quantized != nullptr) {
       packing.quantized->read(row_begin, row_end,
-                              {worker.codes.data(), worker.scales.data(), worker.biases.data(), worker.zeros.data()});
+                              {worker.codes.data(), worker.scales.data(), worker.biases.data(), worker.zeros.data(),
+                               worker.sub_scales.data(), worker.sub_minima.data()});
+      check_numbers(packing, row_count, worker);
       pack_codes(packing.format, row_count, columns, worker, panel);
       progress_.add(source_bytes);
       return;
@@ -308,6 +368,20 @@ class Packer {
       quantize_rows(packing.format, from, row_count, columns, worker, panel);
     }
     progress_.add(source_bytes);
+  }
+
+  // Floats of 8 bits have one pattern that is no number. Kernels do not know it.
+  static void check_numbers(const Packing& packing, int row_count, const Worker& worker) {
+    const std::int64_t columns = packing.tensor->columns();
+    bool numbers = true;
+    if (packing.format.kind == WeightKind::e4m3) {
+      for (std::int64_t i = 0; i < row_count * columns; ++i) numbers &= (worker.codes[i] & 0x7f) != 0x7f;
+    }
+    if (packing.format.scale_kind == WeightKind::e4m3) {
+      const std::int64_t scales = row_count * kernels::scale_count(packing.format, columns);
+      for (std::int64_t i = 0; i < scales; ++i) numbers &= !std::isnan(worker.scales[i]);
+    }
+    if (!numbers) throw_error(ErrorCode::corrupt, "tensor {} has an E4M3 that is no number", packing.tensor->name);
   }
 
   void quantize_rows(const WeightFormat& format, WeightKind from, int row_count, std::int64_t columns, Worker& worker,
@@ -334,7 +408,8 @@ class Packer {
   static void pack_codes(const WeightFormat& format, int row_count, std::int64_t columns, const Worker& worker,
                          std::byte* panel) {
     kernels::pack_code_panel(format,
-                             {worker.codes.data(), worker.scales.data(), worker.biases.data(), worker.zeros.data()},
+                             {worker.codes.data(), worker.scales.data(), worker.biases.data(), worker.zeros.data(),
+                              worker.sub_scales.data(), worker.sub_minima.data()},
                              row_count, columns, panel);
   }
 

@@ -27,10 +27,11 @@ struct Counts {
     }
     scales = padded_columns / group;
     stretches = padded_columns / kStretchColumns;
+    if (form == ActivationForm::groups_64) quarters = padded_columns / kernels::kLanes;
     // A group that is a stretch has its sums there.
     sums = scaled_sums = group == kStretchColumns ? 0 : scales;
   }
-  std::int64_t scales = 0, sums = 0, scaled_sums = 0, stretches = 0;
+  std::int64_t scales = 0, sums = 0, scaled_sums = 0, stretches = 0, quarters = 0;
 };
 
 }  // namespace
@@ -48,9 +49,10 @@ InputRows::InputRows(std::int64_t rows, std::int64_t columns, ActivationForms fo
     if (!forms.has(form)) continue;
     const Counts counts(form, code_stride_);
     codes_[static_cast<int>(form)] = {
-        AlignedBuffer<std::int8_t>(rows * code_stride_), AlignedBuffer<float>(rows * counts.scales),
-        AlignedBuffer<float>(rows * counts.sums),        AlignedBuffer<float>(rows * counts.scaled_sums),
-        AlignedBuffer<float>(rows * counts.stretches),   AlignedBuffer<float>(rows * counts.stretches)};
+        AlignedBuffer<std::int8_t>(rows * code_stride_),    AlignedBuffer<float>(rows * counts.scales),
+        AlignedBuffer<float>(rows * counts.sums),           AlignedBuffer<float>(rows * counts.scaled_sums),
+        AlignedBuffer<float>(rows * counts.stretches),      AlignedBuffer<float>(rows * counts.stretches),
+        AlignedBuffer<std::int16_t>(rows * counts.quarters)};
   }
 }
 
@@ -60,7 +62,8 @@ std::size_t InputRows::row_bytes(std::int64_t columns, ActivationForms forms) {
   for (ActivationForm form : kForms) {
     if (!forms.has(form)) continue;
     const Counts counts(form, padded);
-    bytes += padded + (counts.scales + counts.sums + counts.scaled_sums + 2 * counts.stretches) * sizeof(float);
+    bytes += padded + (counts.scales + counts.sums + counts.scaled_sums + 2 * counts.stretches) * sizeof(float) +
+             counts.quarters * sizeof(std::int16_t);
   }
   if (forms.has(ActivationForm::bfloat16)) bytes += padded * sizeof(std::uint16_t);
   return bytes;
@@ -80,6 +83,7 @@ kernels::CodedActivations InputRows::codes(ActivationForm form, std::int64_t tok
   x.stretch_sums = codes.stretch_sums.data();
   x.scaled_stretch_sums = codes.scaled_stretch_sums.data();
   x.stretch_stride = stretch_stride_;
+  x.quarter_sums = codes.quarter_sums.data();
   x.tokens = tokens;
   return x;
 }
@@ -91,15 +95,14 @@ kernels::CodedRow InputRows::coded_row(ActivationForm form, std::int64_t token, 
   const std::int64_t first = group == kWholeRow ? 0 : begin / group;
   const std::int64_t stretch = token * counts.stretches + begin / kStretchColumns;
   // Null where the form has no such numbers.
-  const auto at = [](AlignedBuffer<float>& buffer, std::int64_t offset) {
-    return buffer.empty() ? nullptr : buffer.data() + offset;
-  };
+  const auto at = [](auto& buffer, std::int64_t offset) { return buffer.empty() ? nullptr : buffer.data() + offset; };
   return {codes.codes.data() + token * code_stride_ + begin,
           codes.scales.data() + token * counts.scales + first,
           at(codes.sums, token * counts.sums + first),
           at(codes.scaled_sums, token * counts.scaled_sums + first),
           at(codes.stretch_sums, stretch),
-          at(codes.scaled_stretch_sums, stretch)};
+          at(codes.scaled_stretch_sums, stretch),
+          at(codes.quarter_sums, token * counts.quarters + begin / kernels::kLanes)};
 }
 
 void InputRows::code(const kernels::KernelTable& kernels, ActivationForms forms, std::int64_t token, std::int64_t begin,

@@ -81,6 +81,7 @@ class InputRows {
     AlignedBuffer<float> scaled_sums;
     AlignedBuffer<float> stretch_sums;
     AlignedBuffer<float> scaled_stretch_sums;
+    AlignedBuffer<std::int16_t> quarter_sums;
   };
   kernels::CodedRow coded_row(kernels::ActivationForm form, std::int64_t token, std::int64_t begin);
 

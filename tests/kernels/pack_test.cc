@@ -169,5 +169,39 @@ TEST(Pack, PanelsOfCodes) {
   }
 }
 
+// Decoding is as fast as memory is read: bytes of 256 columns of a row, in panels and in the files they come from.
+TEST(Pack, PanelsOfEveryFormatAreAboutAsLargeAsTheFile) {
+  const auto two_level = [](WeightKind kind) {
+    return WeightFormat{kind, sub_block_columns(kind), WeightKind::float16, CodeScheme::two_level,
+                        two_level_zero(kind)};
+  };
+  const auto offset = [](WeightKind kind, int group, WeightKind scale_kind) {
+    return WeightFormat{kind, group, scale_kind, CodeScheme::offset, table_zero(kind)};
+  };
+  const struct {
+    const char* name;
+    WeightFormat format;
+    int file_bytes;
+  } cases[] = {
+      {"Q2_K", two_level(WeightKind::codes2), 84},
+      {"Q3_K", two_level(WeightKind::codes3), 110},
+      {"Q4_K", two_level(WeightKind::codes4), 144},
+      {"Q5_K", two_level(WeightKind::codes5), 176},
+      {"Q6_K", two_level(WeightKind::codes6), 210},
+      {"IQ4_XS", two_level(WeightKind::iq4), 136},
+      {"IQ4_NL", offset(WeightKind::iq4, 32, WeightKind::float16), 8 * 18},
+      {"Q5_0", offset(WeightKind::codes5, 32, WeightKind::float16), 8 * 22},
+      {"mxfp4", offset(WeightKind::e2m1, 32, WeightKind::bfloat16), 8 * 17},
+      {"nvfp4", offset(WeightKind::e2m1, 16, WeightKind::e4m3), 16 * 9},
+      {"mxfp8", offset(WeightKind::e4m3, 32, WeightKind::bfloat16), 8 * 33},
+      {"3 bits", {WeightKind::codes3, 64, WeightKind::bfloat16, CodeScheme::affine}, 4 * 28},
+  };
+  for (const auto& [name, format, file_bytes] : cases) {
+    const double bytes = static_cast<double>(panel_bytes(format, 2048)) / (kLanes * 2048 / 256);
+    EXPECT_LE(bytes, 1.1 * file_bytes) << name;
+    EXPECT_GE(bytes, 0.99 * file_bytes) << name;
+  }
+}
+
 }  // namespace
 }  // namespace sparkx::kernels

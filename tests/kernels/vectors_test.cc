@@ -131,23 +131,31 @@ TEST_P(Vectors, Rule2Codes) {
 // Rules 3 and 4: the same matrices and activations, multiplied as integers, decoded, and multiplied as floats.
 class CodedVectors : public Vectors {
  protected:
+  // Codes that are integers.
   void check(const json::Value& item, CodeScheme scheme, const std::string& what) {
-    const int rows = number(item, "rows"), columns = number(item, "columns"), tokens = number(item, "tokens");
-    const std::map<int, WeightKind> kinds = {{2, WeightKind::codes2}, {3, WeightKind::codes3}, {4, WeightKind::codes4},
-                                             {5, WeightKind::codes5}, {6, WeightKind::codes6}, {8, WeightKind::codes8}};
-    WeightFormat format{kinds.at(number(item, "bits")), number(item, "group"), dense_kind(item), scheme};
+    WeightFormat format{code_kind(item), number(item, "group"), scale_kind(item), scheme};
     if (scheme == CodeScheme::offset) format.zero = number(item, "zero");
-    const auto codes = bytes(item, "codes");
-    const auto zeros = scheme == CodeScheme::zero_point ? bytes(item, "zeros") : std::vector<std::uint8_t>();
-    const auto scales = floats(item, "scales"), biases = floats(item, "biases");
-    const PackedMatrix w(format, rows, columns, {codes.data(), scales.data(), biases.data(), zeros.data()},
+    check(item, format, what);
+  }
+
+  void check(const json::Value& item, const WeightFormat& format, const std::string& what) {
+    const int rows = number(item, "rows"), columns = number(item, "columns"), tokens = number(item, "tokens");
+    const auto codes = bytes(item, "codes"), zeros = bytes(item, "zeros"), sub_scales = bytes(item, "sub_scales"),
+               sub_minima = bytes(item, "sub_minima");
+    const auto scales = floats(item, "scales");
+    const auto biases = item.find("biases") == nullptr ? std::vector<float>() : floats(item, "biases");
+    const PackedMatrix w(format, rows, columns,
+                         {codes.data(), scales.data(), biases.data(), zeros.data(),
+                          reinterpret_cast<const std::int8_t*>(sub_scales.data()), sub_minima.data()},
                          bias_of(item));
     const auto x = padded(floats(item, "x"), columns);
     const int kind = static_cast<int>(format.kind);
     std::vector<float> out(tokens * 16);
-    table().dot_codes[kind](*w, 0, 1, *CodedRows(table(), x.span(), columns, coded_form(format)), 0, tokens, out.data(),
-                            16);
-    EXPECT_EQ(difference(floats(item, "y"), first_lanes(out, rows)), "") << "rule 3, " << what;
+    if (coded_form(format) != ActivationForm::values) {
+      const CodedRows coded(table(), x.span(), columns, coded_form(format));
+      table().dot_codes[kind](*w, 0, 1, *coded, 0, tokens, out.data(), 16);
+      EXPECT_EQ(difference(floats(item, "y"), first_lanes(out, rows)), "") << "rule 3, " << what;
+    }
     table().dot[kind](*w, 0, 1, {x.data(), round_up16(columns), tokens}, 0, tokens, out.data(), 16);
     EXPECT_EQ(difference(floats(item, "y_float32"), first_lanes(out, rows)), "") << "rules 4 and 1, " << what;
     std::vector<float> decoded(rows * columns);
@@ -155,12 +163,27 @@ class CodedVectors : public Vectors {
     EXPECT_EQ(difference(floats(item, "decoded"), decoded), "") << "rule 4, " << what;
   }
 
-  static WeightKind dense_kind(const json::Value& item) {
-    const std::string& name = item.find("scale_kind")->as_string();
-    return name == "float32" ? WeightKind::float32 : name == "bfloat16" ? WeightKind::bfloat16 : WeightKind::float16;
+  static WeightKind scale_kind(const json::Value& item) {
+    const std::map<std::string, WeightKind> kinds = {{"float32", WeightKind::float32},
+                                                     {"bfloat16", WeightKind::bfloat16},
+                                                     {"float16", WeightKind::float16},
+                                                     {"e4m3", WeightKind::e4m3}};
+    return kinds.at(item.find("scale_kind")->as_string());
   }
+  // Of integers by their bits, of values by their name.
+  static WeightKind code_kind(const json::Value& item) {
+    const std::map<std::string, WeightKind> named = {
+        {"e2m1", WeightKind::e2m1}, {"iq4", WeightKind::iq4}, {"e4m3", WeightKind::e4m3}};
+    const json::Value* values = item.find("values");
+    if (values != nullptr && values->as_string() != "integers") return named.at(values->as_string());
+    const std::map<int, WeightKind> kinds = {{2, WeightKind::codes2}, {3, WeightKind::codes3}, {4, WeightKind::codes4},
+                                             {5, WeightKind::codes5}, {6, WeightKind::codes6}, {8, WeightKind::codes8}};
+    return kinds.at(number(item, "bits"));
+  }
+  // Empty where the case has none.
   static std::vector<std::uint8_t> bytes(const json::Value& item, std::string_view key) {
     std::vector<std::uint8_t> result;
+    if (item.find(key) == nullptr) return result;
     for (const std::uint64_t byte : patterns(*item.find(key), 2)) result.push_back(static_cast<std::uint8_t>(byte));
     return result;
   }
@@ -193,11 +216,31 @@ TEST_P(CodedVectors, Rules3And4ZeroPointsAndWholeRows) {
   }
 }
 
+TEST_P(CodedVectors, Rules3And4Tables) {
+  int index = 0;
+  for (const json::Value& item : document().find("table")->as_array()) {
+    const WeightKind kind = code_kind(item);
+    const WeightFormat format{kind, number(item, "group"), scale_kind(item), CodeScheme::offset, table_zero(kind)};
+    check(item, format, "case " + std::to_string(index++));
+  }
+}
+
+TEST_P(CodedVectors, Rules3And4TwoLevels) {
+  int index = 0;
+  for (const json::Value& item : document().find("two_level")->as_array()) {
+    const WeightKind kind = code_kind(item);
+    ASSERT_EQ(number(item, "group"), sub_block_columns(kind));
+    const WeightFormat format{kind, number(item, "group"), scale_kind(item), CodeScheme::two_level,
+                              two_level_zero(kind)};
+    check(item, format, "case " + std::to_string(index++));
+  }
+}
+
 TEST_P(CodedVectors, Rule5W8A8) {
   int index = 0;
   for (const json::Value& item : document().find("w8a8")->as_array()) {
     const int rows = number(item, "rows"), columns = number(item, "columns"), tokens = number(item, "tokens");
-    const WeightFormat format{WeightKind::codes8, kWholeRow, dense_kind(item), CodeScheme::w8a8, 128};
+    const WeightFormat format{WeightKind::codes8, kWholeRow, scale_kind(item), CodeScheme::w8a8, 128};
     const auto codes = bytes(item, "codes");
     const auto scales = floats(item, "scales");
     const PackedMatrix w(format, rows, columns, {codes.data(), scales.data()}, bias_of(item));

@@ -9,6 +9,8 @@
 
 #include "core/bfloat16.h"
 #include "core/error.h"
+#include "core/float_codes.h"
+#include "core/quantization.h"
 #include "kernels/kernels.h"
 #include "model/load.h"
 #include "support/model_runs.h"
@@ -25,58 +27,91 @@ using testing::same_bits;
 // The codes of a matrix, chosen to be near some floats; how near does not matter here.
 struct StoredCodes {
   StoredCodes(const QuantizationSpec& spec, std::int64_t rows, std::int64_t columns, const std::vector<float>& values)
-      : spec(spec), columns(columns), groups(spec.groups(columns)) {
-    const int largest = (1 << spec.bits) - 1;
-    const std::int64_t group = spec.group == kWholeRow ? columns : spec.group;
-    codes.resize(rows * columns);
+      : spec(spec), columns(columns), storage(spec, rows, columns), weights(values.size()) {
+    const CodeBuffers to = storage.buffers();
+    const std::int64_t groups = spec.groups(columns), scales = spec.scales(columns);
+    const std::int64_t scale_columns = spec.scheme == CodeScheme::two_level ? kSuperBlock
+                                       : spec.group == kWholeRow            ? columns
+                                                                            : spec.group;
+    const int codes = 1 << spec.bits;
+    // What codes stand for reaches so far.
+    float reach = static_cast<float>(codes / 2);
+    if (spec.values == CodeValues::e2m1) reach = 6;
+    if (spec.values == CodeValues::iq4) reach = 127;
+    if (spec.values == CodeValues::e4m3) reach = 448;
+    const int largest_sub_scale = spec.bits == 2 ? 15 : spec.minima ? 63 : 31;
     for (std::int64_t row = 0; row < rows; ++row) {
-      for (std::int64_t begin = 0; begin < columns; begin += group) {
-        const auto first = values.begin() + row * columns + begin;
-        const auto count = std::min(group, columns - begin);
-        const auto [low, high] = std::minmax_element(first, first + count);
-        const bool symmetric = spec.scheme == CodeScheme::offset || spec.scheme == CodeScheme::w8a8;
-        const float range = symmetric ? 2 * std::max(std::abs(*low), std::abs(*high)) : *high - *low;
-        const float scale = bfloat16_to_float(float_to_bfloat16(range / static_cast<float>(largest) + 1e-6f));
-        const float bias = bfloat16_to_float(float_to_bfloat16(*low));
-        const int zero =
-            symmetric ? spec.zero : std::clamp(static_cast<int>(std::nearbyint(-*low / scale)), 0, largest);
-        scales.push_back(scale);
-        biases.push_back(bias);
-        zeros.push_back(static_cast<std::uint8_t>(zero));
-        for (std::int64_t k = 0; k < count; ++k) {
-          const float shifted = spec.scheme == CodeScheme::affine ? (first[k] - bias) / scale
-                                                                  : first[k] / scale + static_cast<float>(zero);
-          codes[row * columns + begin + k] =
-              static_cast<std::uint8_t>(std::clamp(std::nearbyint(shifted), 0.0f, static_cast<float>(largest)));
-        }
+      for (std::int64_t s = 0; s < scales; ++s) {
+        const auto first = values.begin() + row * columns + s * scale_columns;
+        const auto [low, high] =
+            std::minmax_element(first, first + std::min(scale_columns, columns - s * scale_columns));
+        float scale = std::max(std::abs(*low), std::abs(*high)) / reach + 1e-6f;
+        if (spec.scheme == CodeScheme::two_level) scale /= static_cast<float>(largest_sub_scale);
+        to.scales[row * scales + s] = rounded(scale);
+        if (spec.scheme == CodeScheme::affine) to.biases[row * scales + s] = rounded(*low);
+        if (spec.minima) to.biases[row * scales + s] = rounded(scale);
+      }
+      for (std::int64_t g = row * groups; g < (row + 1) * groups; ++g) {
+        if (spec.scheme == CodeScheme::zero_point) to.zeros[g] = static_cast<std::uint8_t>(g % codes);
+        if (spec.scheme != CodeScheme::two_level) continue;
+        to.sub_scales[g] = static_cast<std::int8_t>((g * 7 + 3) % (largest_sub_scale + 1));
+        if (!spec.minima && g % 3 == 0) to.sub_scales[g] = static_cast<std::int8_t>(-to.sub_scales[g] - 1);
+        if (spec.minima) to.sub_minima[g] = static_cast<std::uint8_t>((g * 5 + 1) % (largest_sub_scale + 1));
+      }
+    }
+    // Of all codes the nearest ones.
+    std::vector<float> candidates(values.size());
+    for (int code = 0; code < codes; ++code) {
+      if (spec.values == CodeValues::e4m3 && (code & 127) == 127) continue;  // that is no number
+      std::vector<std::uint8_t> all(values.size(), static_cast<std::uint8_t>(code));
+      CodeBuffers with_code = to;
+      with_code.codes = all.data();
+      decode_rows(spec, rows, columns, with_code, candidates.data());
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        if (code != 0 && std::abs(candidates[i] - values[i]) >= std::abs(weights[i] - values[i])) continue;
+        weights[i] = candidates[i];
+        to.codes[i] = static_cast<std::uint8_t>(code);
       }
     }
   }
 
-  float weight(std::int64_t row, std::int64_t k) const {
-    const std::int64_t g = row * groups + (spec.group == kWholeRow ? 0 : k / spec.group);
-    const int code = codes[row * columns + k];
-    if (spec.scheme == CodeScheme::affine) return std::fma(scales[g], static_cast<float>(code), biases[g]);
-    return scales[g] * static_cast<float>(code - (spec.scheme == CodeScheme::zero_point ? zeros[g] : spec.zero));
+  float rounded(float value) const {
+    switch (spec.scale_dtype) {
+      case Dtype::float16:
+        return float16_to_float(float_to_float16(value));
+      case Dtype::float8_e8m0:
+        return std::exp2(std::ceil(std::log2(value)));
+      case Dtype::float8_e4m3: {
+        int code = 1;  // the first one that is not smaller
+        while (code < 126 && e4m3_to_float(static_cast<std::uint8_t>(code)) < value) ++code;
+        return e4m3_to_float(static_cast<std::uint8_t>(code));
+      }
+      default:
+        return bfloat16_to_float(float_to_bfloat16(value));
+    }
   }
+
+  float weight(std::int64_t row, std::int64_t k) const { return weights[row * columns + k]; }
 
   QuantizedMatrix matrix() const {
     return {spec, [this](std::int64_t row_begin, std::int64_t row_end, const CodeBuffers& out) {
-              std::copy(&codes[row_begin * columns], codes.data() + row_end * columns, out.codes);
-              std::copy(&scales[row_begin * groups], scales.data() + row_end * groups, out.scales);
-              if (spec.scheme == CodeScheme::affine) {
-                std::copy(&biases[row_begin * groups], biases.data() + row_end * groups, out.biases);
-              }
-              if (spec.scheme == CodeScheme::zero_point) {
-                std::copy(&zeros[row_begin * groups], zeros.data() + row_end * groups, out.zeros);
-              }
+              const CodeBuffers from = storage.buffers();
+              const auto copy = [&](auto* source, auto* target, std::int64_t of_row) {
+                if (source != nullptr) std::copy(source + row_begin * of_row, source + row_end * of_row, target);
+              };
+              copy(from.codes, out.codes, columns);
+              copy(from.scales, out.scales, spec.scales(columns));
+              copy(from.biases, out.biases, spec.scales(columns));
+              copy(from.zeros, out.zeros, spec.groups(columns));
+              copy(from.sub_scales, out.sub_scales, spec.groups(columns));
+              copy(from.sub_minima, out.sub_minima, spec.groups(columns));
             }};
   }
 
   QuantizationSpec spec;
-  std::int64_t columns, groups;
-  std::vector<std::uint8_t> codes, zeros;
-  std::vector<float> scales, biases;
+  std::int64_t columns;
+  mutable CodeStorage storage;
+  std::vector<float> weights;
 };
 
 // A random model of which every matrix but g_proj is stored as codes.
@@ -99,6 +134,17 @@ class CodedModel {
   Checkpoint checkpoint;
   std::map<std::string, StoredCodes> matrices;
 };
+
+// Columns that are whole super-blocks. One layer: the reference multiplies slowly.
+testing::ModelSpec even_spec(bool tied) {
+  testing::ModelSpec spec;
+  spec.hidden_size = 256;
+  spec.intermediate_size = 256;
+  spec.head_dim = 64;
+  spec.layers = "f";
+  spec.tied = tied;
+  return spec;
+}
 
 // Columns that are no multiple of a group, rows no multiple of 16.
 testing::ModelSpec odd_spec(bool tied) {
@@ -128,7 +174,21 @@ const Case kCases[] = {
     {"offset_5_bits", {CodeScheme::offset, 5, 32, Dtype::bfloat16, 16}},
     {"affine_6_bits", {CodeScheme::affine, 6, 32, Dtype::bfloat16}},
     {"w8a8", {CodeScheme::w8a8, 8, kWholeRow, Dtype::bfloat16, 128}},
+    {"mxfp4", {CodeScheme::offset, 4, 32, Dtype::float8_e8m0, 0, CodeValues::e2m1}},
+    {"nvfp4", {CodeScheme::offset, 4, 16, Dtype::float8_e4m3, 0, CodeValues::e2m1}},
+    {"mxfp8", {CodeScheme::offset, 8, 32, Dtype::float8_e8m0, 0, CodeValues::e4m3}},
+    {"IQ4_NL", {CodeScheme::offset, 4, 32, Dtype::float16, 0, CodeValues::iq4}},
+    {"IQ4_XS", {CodeScheme::two_level, 4, 32, Dtype::float16, 0, CodeValues::iq4}},
+    {"Q2_K", {CodeScheme::two_level, 2, 16, Dtype::float16, 0, CodeValues::integers, true}},
+    {"Q3_K", {CodeScheme::two_level, 3, 16, Dtype::float16, 4}},
+    {"Q4_K", {CodeScheme::two_level, 4, 32, Dtype::float16, 0, CodeValues::integers, true}},
+    {"Q5_K", {CodeScheme::two_level, 5, 32, Dtype::float16, 0, CodeValues::integers, true}},
+    {"Q6_K", {CodeScheme::two_level, 6, 16, Dtype::float16, 32}},
 };
+
+testing::ModelSpec spec_for(const QuantizationSpec& codes, bool tied) {
+  return codes.scheme == CodeScheme::two_level ? even_spec(tied) : odd_spec(tied);
+}
 
 class StoredCodesModel : public ::testing::TestWithParam<Case> {};
 INSTANTIATE_TEST_SUITE_P(, StoredCodesModel, ::testing::ValuesIn(kCases),
@@ -146,7 +206,7 @@ LoadOptions load_options(ActivationMode activations, int threads, const kernels:
 
 TEST_P(StoredCodesModel, HasTheSameBitsHoweverTheWorkIsCut) {
   for (const bool tied : {false, true}) {
-    const CodedModel model(odd_spec(tied), GetParam().spec);
+    const CodedModel model(spec_for(GetParam().spec, tied), GetParam().spec);
     const std::int64_t vocab = model.checkpoint.config().vocab_size;
     const std::vector<TokenId> tokens = testing::random_tokens(150, vocab, 9);
     for (const ActivationMode activations : {ActivationMode::int8, ActivationMode::float32}) {
@@ -166,8 +226,8 @@ TEST_P(StoredCodesModel, HasTheSameBitsHoweverTheWorkIsCut) {
 }
 
 TEST_P(StoredCodesModel, IsNearTheSameWeightsStoredAsFloats) {
-  const CodedModel model(odd_spec(false), GetParam().spec);
-  testing::RandomModel floats(odd_spec(false));
+  const CodedModel model(spec_for(GetParam().spec, false), GetParam().spec);
+  testing::RandomModel floats(spec_for(GetParam().spec, false));
   for (const auto& [name, stored] : model.matrices) {
     std::vector<float> values = floats.values(name);
     for (std::size_t i = 0; i < values.size(); ++i) {
@@ -185,6 +245,10 @@ TEST_P(StoredCodesModel, IsNearTheSameWeightsStoredAsFloats) {
                                  want);
   };
   const double int8 = error(ActivationMode::int8), exact = error(ActivationMode::float32);
+  if (GetParam().spec.values == CodeValues::e4m3) {
+    EXPECT_EQ(int8, 0.0) << "floats of 8 bits are decoded in either mode";
+    return;
+  }
   EXPECT_GT(int8, 1e-4);
   EXPECT_LT(int8, 0.05);
   if (GetParam().spec.scheme == CodeScheme::w8a8) {
@@ -197,7 +261,7 @@ TEST_P(StoredCodesModel, IsNearTheSameWeightsStoredAsFloats) {
 TEST(StoredCodes, PackedRowsAreTheStoredRows) {
   ThreadPool threads(3);
   for (const Case& c : kCases) {
-    const CodedModel model(odd_spec(false), c.spec);
+    const CodedModel model(spec_for(c.spec, false), c.spec);
     const PackedWeights weights = pack_weights(model.checkpoint, {}, kernels::kernel_table(), threads);
     const auto check = [&](const Linear& linear, const std::string& name) {
       const StoredCodes& stored = model.matrices.at(name);
@@ -209,7 +273,8 @@ TEST(StoredCodes, PackedRowsAreTheStoredRows) {
     };
     check(*weights.embedding, "model.embedding.weight");
     check(weights.lm_head, "lm_head.weight");
-    check(weights.layers[2].down_proj, "model.layers.2.mlp.down_proj.weight");
+    const std::string last = std::to_string(weights.layers.size() - 1);
+    check(weights.layers.back().down_proj, "model.layers." + last + ".mlp.down_proj.weight");
   }
 }
 
@@ -221,6 +286,38 @@ TEST(StoredCodes, InfoNamesThem) {
   EXPECT_EQ(kinds({CodeScheme::zero_point, 4, 32, Dtype::bfloat16}), "4-bit (groups of 32), float32");
   EXPECT_EQ(kinds({CodeScheme::offset, 8, kWholeRow, Dtype::bfloat16, 128}), "8-bit (one scale a row), float32");
   EXPECT_EQ(kinds({CodeScheme::w8a8, 8, kWholeRow, Dtype::bfloat16, 128}), "W8A8, float32");
+  EXPECT_EQ(kinds({CodeScheme::offset, 4, 16, Dtype::float8_e4m3, 0, CodeValues::e2m1}),
+            "E2M1 (groups of 16), float32");
+}
+
+// What the kernels do not know must not reach them.
+TEST(StoredCodes, AnE4m3ThatIsNoNumberIsRefused) {
+  for (const QuantizationSpec& spec :
+       {QuantizationSpec{CodeScheme::offset, 8, 32, Dtype::float8_e8m0, 0, CodeValues::e4m3},
+        QuantizationSpec{CodeScheme::offset, 4, 16, Dtype::float8_e4m3, 0, CodeValues::e2m1}}) {
+    CodedModel model(odd_spec(true), spec);
+    const std::string name = "model.layers.1.self_attn.out_proj.weight";
+    QuantizedMatrix matrix = model.matrices.at(name).matrix();
+    const auto read = matrix.read;
+    matrix.read = [read, spec](std::int64_t begin, std::int64_t end, const CodeBuffers& out) {
+      read(begin, end, out);
+      if (begin != 16) return;
+      if (spec.values == CodeValues::e4m3) {
+        out.codes[5] = 0xff;
+      } else {
+        out.scales[3] = std::nanf("");
+      }
+    };
+    model.checkpoint.set_quantized(name, matrix);
+    ThreadPool threads(2);
+    try {
+      pack_weights(model.checkpoint, {}, kernels::kernel_table(), threads);
+      ADD_FAILURE() << "accepted";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::corrupt);
+      EXPECT_NE(std::string(error.what()).find(name), std::string::npos) << error.what();
+    }
+  }
 }
 
 TEST(StoredCodes, AreNotQuantizedAgain) {

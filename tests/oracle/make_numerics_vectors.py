@@ -326,6 +326,40 @@ def row_scale_dot(c, s, z, b, x, x_group, bias):
     return y + (f32(0) if bias is None else bias)
 
 
+def two_level_dot(v, sub, sc, m, d, dmin, x, bias):
+    """Rule 3 with two levels: values v less their zero, sub-scales sc and minima m (or None) of `sub` columns each."""
+    q, s_a = code_activations(x, 64)
+    blocks = {}
+    for block, k, end in runs(v, 256, 64):
+        acc, js = blocks.get(block, f32(0)), range(k // sub, end // sub)
+        columns = lambda j: range(j * sub, j * sub + sub)
+        i = sum(int(sc[j]) * sum(q[n] * int(v[n]) for n in columns(j)) for j in js)
+        acc = fma(d[k // 256], s_a[k // 64] * f32(i), acc)
+        if m is not None:
+            i = sum(int(m[j]) * sum(q[n] for n in columns(j)) for j in js)
+            acc = fma(-dmin[k // 256], s_a[k // 64] * f32(i), acc)
+        blocks[block] = acc
+    return added(blocks) + (f32(0) if bias is None else bias)
+
+
+def two_level_decoded(v, sub, sc, m, d, dmin):
+    """Rule 4."""
+    scale = lambda k: d[k // 256] * f32(sc[k // sub])
+    if m is None:
+        return [scale(k) * f32(value) for k, value in enumerate(v)]
+    return [fma(scale(k), f32(value), -(dmin[k // 256] * f32(m[k // sub]))) for k, value in enumerate(v)]
+
+
+def e4m3(code):
+    exponent, mantissa = code >> 3 & 15, code & 7
+    magnitude = mantissa * 2.0**-9 if exponent == 0 else (1 + mantissa / 8) * 2.0 ** (exponent - 7)
+    return f32(-magnitude if code >> 7 else magnitude)
+
+
+E2M1 = [0, 0.5, 1, 1.5, 2, 3, 4, 6, 0, -0.5, -1, -1.5, -2, -3, -4, -6]  # its -0 is 0
+IQ4 = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113]
+
+
 def code_token(x):
     """Rule 5: codes of one token, and their scale."""
     amax = (np.asarray(x, f32).view(np.uint32) & 0x7FFFFFFF).max().view(f32)
@@ -610,6 +644,92 @@ def zero_point_cases():
     return out
 
 
+def matrix_case(names, codes, x, bias, decoded, coded):
+    """What cases of codes have in common: `coded(row, token)` is rule 3, `decoded` rule 4; without rule 3 y is that of rule 1."""
+    rows = len(codes)
+    row_bias = lambda r: None if bias is None else bias[r]
+    exact = [[dot(decoded[r], t, row_bias(r)) for r in range(rows)] for t in x]
+    y = exact if coded is None else [[coded(r, t) for r in range(rows)] for t in x]
+    return {**names, "rows": rows, "columns": len(codes[0]), "tokens": len(x),
+            "codes": "".join(f"{c:02x}" for c in codes.reshape(-1)), "bias": None if bias is None else bits(bias),
+            "x": bits(x), "decoded": bits(decoded), "y": bits(y), "y_float32": bits(exact)}
+
+
+def hard_tokens(tokens, columns):
+    """One whose first codes are all 127, one of numbers of every size."""
+    x = normal(tokens, columns)
+    x[0, :32] = x[0, 0]
+    x[-1] = wild(columns) * f32(2.0**-20)
+    return x
+
+
+def table_cases():
+    """Codes that stand for floats or for values of a table, with a scale for each group."""
+    out = []
+    for i, (values, group, scale_kind, columns) in enumerate((
+            ("e2m1", 32, "bfloat16", 96), ("e2m1", 32, "bfloat16", 1060), ("e2m1", 16, "e4m3", 144), ("e2m1", 16, "e4m3", 70),
+            ("e2m1", 16, "e4m3", 1048), ("iq4", 32, "float16", 128), ("iq4", 32, "float16", 1090), ("e4m3", 32, "bfloat16", 100),
+            ("e4m3", 32, "bfloat16", 1056))):
+        rows, tokens = (2, 2) if columns > 500 else (3, 3)
+        groups = -(-columns // group)
+        codes = random.integers(0, 16 if values != "e4m3" else 127, (rows, columns))
+        if values == "e4m3":
+            codes += 128 * random.integers(0, 2, codes.shape)
+        else:
+            codes[0, :33] = 7 if values == "e2m1" else 15
+        if scale_kind == "e4m3":
+            scales = np.array([[e4m3(int(c)) for c in row] for row in random.integers(0, 127, (rows, groups))], f32)
+        elif values == "iq4":
+            scales = as_kind(normal(rows, groups) * f32(0.01), scale_kind)
+        else:
+            scales = np.ldexp(f32(1), random.integers(-12, 3, (rows, groups))).astype(f32)
+        scales[0, 0] = scales[0, 0] if scale_kind != "bfloat16" else f32(2.0**-127)
+        x = hard_tokens(tokens, columns)
+        bias = None if i % 2 else normal(rows)
+        row_bias = lambda r: None if bias is None else bias[r]
+        number = {"e2m1": lambda c: f32(E2M1[c]), "iq4": lambda c: f32(IQ4[c]), "e4m3": lambda c: e4m3(int(c))}[values]
+        decoded = [[scales[r, k // group] * number(c) for k, c in enumerate(codes[r])] for r in range(rows)]
+
+        def coded(r, t):
+            if values == "e2m1":  # doubled, so that they are integers
+                c, s, z = [int(2 * E2M1[c]) + 12 for c in codes[r]], scales[r] * f32(0.5), 12
+            else:
+                c, s, z = [IQ4[c] + 128 for c in codes[r]], scales[r], 128
+            return zero_point_dot(c, s, [z] * groups, group, t, 64, row_bias(r))
+
+        out.append(matrix_case({"values": values, "group": group, "scale_kind": scale_kind, "scales": bits(scales)}, codes, x, bias,
+                               decoded, None if values == "e4m3" else coded))
+    return out
+
+
+def two_level_cases():
+    out = []
+    for i, (values, code_bits, sub, largest, columns) in enumerate((
+            ("integers", 2, 16, 15, 256), ("integers", 3, 16, 31, 512), ("integers", 4, 32, 63, 256), ("integers", 4, 32, 63, 1280),
+            ("integers", 5, 32, 63, 512), ("integers", 6, 16, 127, 256), ("integers", 6, 16, 127, 1280), ("iq4", 4, 32, 31, 512))):
+        rows, tokens = 2, 2
+        minima = values == "integers" and code_bits in (2, 4, 5)
+        zero = {3: 4, 6: 32}.get(code_bits, 0)
+        codes = random.integers(0, 2**code_bits, (rows, columns))
+        codes[0, :64] = 2**code_bits - 1
+        v = [[IQ4[c] if values == "iq4" else int(c) - zero for c in row] for row in codes]
+        sc = random.integers(0 if minima else -largest - 1, largest + 1, (rows, columns // sub))
+        sc[0, :4] = largest if minima else -largest - 1
+        m = random.integers(0, largest + 1, (rows, columns // sub)) if minima else np.zeros((rows, columns // sub), int)
+        d, dmin = as_kind(normal(rows, columns // 256) * f32(0.01), "float16"), as_kind(normal(rows, columns // 256), "float16")
+        x = hard_tokens(tokens, columns)
+        x[0, :64] = x[0, 0]
+        bias = None if i % 2 else normal(rows)
+        row_m = lambda r: m[r] if minima else None
+        coded = lambda r, t: two_level_dot(v[r], sub, sc[r], row_m(r), d[r], dmin[r], t, None if bias is None else bias[r])
+        decoded = [two_level_decoded(v[r], sub, sc[r], row_m(r), d[r], dmin[r]) for r in range(rows)]
+        names = {"values": values, "bits": code_bits, "group": sub, "scale_kind": "float16", "scales": bits(d), "biases": bits(dmin),
+                 "sub_scales": "".join(f"{s & 255:02x}" for s in sc.reshape(-1)),
+                 "sub_minima": "".join(f"{s:02x}" for s in m.reshape(-1))}
+        out.append(matrix_case(names, codes, x, bias, decoded, coded))
+    return out
+
+
 def w8a8_cases():
     out = []
     for i, (scale_kind, columns) in enumerate((("bfloat16", 64), ("float32", 1), ("float16", 200), ("bfloat16", 2100), ("float32", 33))):
@@ -640,7 +760,7 @@ if __name__ == "__main__":
         "rounding": rounding_cases(), "dot": dot_cases(), "rms_norm": norm_cases(), "cos_sin": cos_sin, "rope": rotations,
         "functions": function_cases(), "gelu_mul": gelu_cases(), "attention": attention_cases(), "exp_sum": exp_sum_cases(),
         "codes": code_cases(), "affine": affine_cases(), "attention_int8": coded_attention_cases(),
-        "zero_point": zero_point_cases(), "w8a8": w8a8_cases(),
+        "zero_point": zero_point_cases(), "w8a8": w8a8_cases(), "table": table_cases(), "two_level": two_level_cases(),
     }
     path = pathlib.Path(__file__).parent.parent / "data" / "numerics.json"
     path.write_text(json.dumps(document, indent=1) + "\n")

@@ -125,14 +125,15 @@ class PackedMatrix {
   PackedMatrix(const kernels::WeightFormat& format, std::int64_t rows, std::int64_t columns,
                const kernels::CodeRows& weights, std::span<const float> bias = {})
       : PackedMatrix(format, rows, columns, bias) {
-    const std::int64_t groups = kernels::group_count(format, columns);
+    const std::int64_t groups = kernels::group_count(format, columns), scales = kernels::scale_count(format, columns);
     const auto at = [](const auto* array, std::int64_t i) { return array == nullptr ? nullptr : array + i; };
     for (std::int64_t row = 0; row < rows; row += 16) {
       const int count = static_cast<int>(std::min<std::int64_t>(16, rows - row));
-      kernels::pack_code_panel(format,
-                               {weights.codes + row * columns, weights.scales + row * groups,
-                                at(weights.biases, row * groups), at(weights.zeros, row * groups)},
-                               count, columns, panel(row));
+      kernels::pack_code_panel(
+          format,
+          {weights.codes + row * columns, weights.scales + row * scales, at(weights.biases, row * scales),
+           at(weights.zeros, row * groups), at(weights.sub_scales, row * groups), at(weights.sub_minima, row * groups)},
+          count, columns, panel(row));
     }
   }
 
@@ -171,6 +172,7 @@ class CodedRows {
     for (AlignedBuffer<float>* sums : {&stretch_sums_, &scaled_stretch_sums_}) {
       *sums = AlignedBuffer<float>(tokens * stretches);
     }
+    quarter_sums_ = AlignedBuffer<std::int16_t>(tokens * padded / 16);
     std::fill(codes_.begin(), codes_.end(), std::int8_t{77});
     for (std::int64_t t = 0; t < tokens; ++t) {
       const kernels::CodedRow out{codes_.data() + t * padded,
@@ -178,7 +180,8 @@ class CodedRows {
                                   sums_.data() + t * groups,
                                   scaled_sums_.data() + t * groups,
                                   stretch_sums_.data() + t * stretches,
-                                  scaled_stretch_sums_.data() + t * stretches};
+                                  scaled_stretch_sums_.data() + t * stretches,
+                                  quarter_sums_.data() + t * padded / 16};
       if (by_token) {
         table.code_token(values.data() + t * stride, columns, out);
       } else {
@@ -196,6 +199,7 @@ class CodedRows {
               stretch_sums_.data(),
               scaled_stretch_sums_.data(),
               stretches,
+              quarter_sums_.data(),
               tokens};
   }
 
@@ -205,6 +209,7 @@ class CodedRows {
  private:
   AlignedBuffer<std::int8_t> codes_;
   AlignedBuffer<float> scales_, sums_, scaled_sums_, stretch_sums_, scaled_stretch_sums_;
+  AlignedBuffer<std::int16_t> quarter_sums_;
   kernels::CodedActivations coded_;
 };
 

@@ -39,6 +39,11 @@ inline __m256i pick(__m256i a) {
 inline __m256i either(__m256i a, __m256i b) {
   return _mm256_or_si256(a, b);
 }
+template <class Byte>
+inline __m256i lookup(__m256i a, const Byte (&table)[16]) {
+  const __m128i values = _mm_loadu_si128(reinterpret_cast<const __m128i*>(table));
+  return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(values), a);
+}
 
 inline F32x16 load(const float* p) {
   return {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)};
@@ -104,6 +109,9 @@ inline I32x16 operator+(I32x16 a, I32x16 b) {
 inline I32x16 operator-(I32x16 a, I32x16 b) {
   return {_mm256_sub_epi32(a.low, b.low), _mm256_sub_epi32(a.high, b.high)};
 }
+inline I32x16 operator*(I32x16 a, I32x16 b) {
+  return {_mm256_mullo_epi32(a.low, b.low), _mm256_mullo_epi32(a.high, b.high)};
+}
 inline I32x16 operator&(I32x16 a, I32x16 b) {
   return {_mm256_and_si256(a.low, b.low), _mm256_and_si256(a.high, b.high)};
 }
@@ -118,9 +126,16 @@ template <int count>
 inline I32x16 shift_right_arithmetic(I32x16 a) {
   return {_mm256_srai_epi32(a.low, count), _mm256_srai_epi32(a.high, count)};
 }
-inline I32x16 shift_right_arithmetic(I32x16 a, int count) {
-  const __m128i bits = _mm_cvtsi32_si128(count);
-  return {_mm256_sra_epi32(a.low, bits), _mm256_sra_epi32(a.high, bits)};
+inline I32x16 lookup(I32x16 a, const std::int8_t (&table)[16]) {
+  // The other bytes of a lane find something too.
+  return shift_right_arithmetic<24>(shift_left<24>(I32x16{lookup(a.low, table), lookup(a.high, table)}));
+}
+inline I32x16 dot2(I32x16 sum, I32x16 pairs, const std::int16_t* x) {
+  std::int32_t two;
+  __builtin_memcpy(&two, x, sizeof two);
+  const __m256i all = _mm256_set1_epi32(two);
+  return {_mm256_add_epi32(sum.low, _mm256_madd_epi16(pairs.low, all)),
+          _mm256_add_epi32(sum.high, _mm256_madd_epi16(pairs.high, all))};
 }
 inline F32x16 to_float(I32x16 a) {
   return {_mm256_cvtepi32_ps(a.low), _mm256_cvtepi32_ps(a.high)};

@@ -92,6 +92,9 @@ inline I32x16 operator+(I32x16 a, I32x16 b) {
 inline I32x16 operator-(I32x16 a, I32x16 b) {
   return {_mm512_sub_epi32(a.all, b.all)};
 }
+inline I32x16 operator*(I32x16 a, I32x16 b) {
+  return {_mm512_mullo_epi32(a.all, b.all)};
+}
 inline I32x16 operator&(I32x16 a, I32x16 b) {
   return {_mm512_and_si512(a.all, b.all)};
 }
@@ -105,9 +108,6 @@ inline I32x16 shift_left(I32x16 a) {
 template <int count>
 inline I32x16 shift_right_arithmetic(I32x16 a) {
   return {_mm512_srai_epi32(a.all, count)};
-}
-inline I32x16 shift_right_arithmetic(I32x16 a, int count) {
-  return {_mm512_sra_epi32(a.all, _mm_cvtsi32_si128(count))};
 }
 inline F32x16 to_float(I32x16 a) {
   return {_mm512_cvtepi32_ps(a.all)};
@@ -152,6 +152,20 @@ inline Codes pick(Codes a) {
 }
 inline Codes either(Codes a, Codes b) {
   return {_mm512_or_si512(a.all, b.all)};
+}
+template <class Byte>
+inline Codes lookup(Codes a, const Byte (&table)[16]) {
+  const __m128i values = _mm_loadu_si128(reinterpret_cast<const __m128i*>(table));
+  return {_mm512_shuffle_epi8(_mm512_broadcast_i32x4(values), a.all)};
+}
+inline I32x16 lookup(I32x16 a, const std::int8_t (&table)[16]) {
+  const __m128i values = _mm_loadu_si128(reinterpret_cast<const __m128i*>(table));
+  return {_mm512_permutexvar_epi32(a.all, _mm512_cvtepi8_epi32(values))};
+}
+inline I32x16 dot2(I32x16 sum, I32x16 pairs, const std::int16_t* x) {
+  std::int32_t two;
+  __builtin_memcpy(&two, x, sizeof two);
+  return {_mm512_dpwssd_epi32(sum.all, pairs.all, _mm512_set1_epi32(two))};
 }
 inline I32x16 dot4(I32x16 sum, Codes codes, const std::int8_t* x) {
   // With the intrinsic GCC broadcasts in an instruction of its own, and moves sums to and fro: a seventh slower.

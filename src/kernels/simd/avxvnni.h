@@ -39,6 +39,10 @@ inline Codes pick(Codes a) {
 inline Codes either(Codes a, Codes b) {
   return {either(a.low, b.low), either(a.high, b.high)};
 }
+template <class Byte>
+inline Codes lookup(Codes a, const Byte (&table)[16]) {
+  return {lookup(a.low, table), lookup(a.high, table)};
+}
 inline I32x16 dot4(I32x16 sum, Codes codes, const std::int8_t* x) {
   std::int32_t four;
   __builtin_memcpy(&four, x, sizeof four);

@@ -81,17 +81,19 @@ inline __attribute__((always_inline)) void byte_stretch(const std::byte* codes, 
       });
 }
 
-template <WeightKind kind, int P, int T>
+// Words begin … end - 1 of a stretch of codes in planes; `codes` and `x` are those of the whole stretch.
+template <WeightKind kind, int begin, int end, int P, int T>
 inline __attribute__((always_inline)) void plane_stretch(const std::byte* codes, std::size_t panel_stride,
                                                          const std::int8_t* x, std::int64_t token_stride,
                                                          I32x16 (&sums)[P][T]) {
   add_in_chains(
       sums, [&](auto& first, auto& second) __attribute__((always_inline)) {
-        each_word([&]<int i>() __attribute__((always_inline)) {
+        each_word<begin, end>([&]<int i>() __attribute__((always_inline)) {
           SPARKX_UNROLL
           for (int p = 0; p < P; ++p) {
-            const Codes four = plane_codes<kind, i>(
+            Codes four = plane_codes<kind, i>(
                 [&](std::int64_t offset) { return load_codes(codes + p * panel_stride + offset); });
+            if constexpr (table_zero(kind) != 0) four = lookup(four, kUnsignedTable<kind>.value);
             add_step(i % 2 == 0 ? first[p] : second[p], four, x + i * 4, token_stride);
           }
         });

@@ -122,6 +122,9 @@ inline I32x16 operator+(I32x16 x, I32x16 y) {
 inline I32x16 operator-(I32x16 x, I32x16 y) {
   return quarters<I32x16>([](int32x4_t a, int32x4_t b) { return vsubq_s32(a, b); }, x, y);
 }
+inline I32x16 operator*(I32x16 x, I32x16 y) {
+  return quarters<I32x16>([](int32x4_t a, int32x4_t b) { return vmulq_s32(a, b); }, x, y);
+}
 inline I32x16 operator&(I32x16 x, I32x16 y) {
   return quarters<I32x16>([](int32x4_t a, int32x4_t b) { return vandq_s32(a, b); }, x, y);
 }
@@ -137,8 +140,20 @@ inline I32x16 shift_right_arithmetic(I32x16 x) {
   if constexpr (count == 0) return x;  // the instruction has no such form
   return quarters<I32x16>([](int32x4_t a) { return vshrq_n_s32(a, count == 0 ? 1 : count); }, x);
 }
-inline I32x16 shift_right_arithmetic(I32x16 x, int count) {
-  return quarters<I32x16>([count](int32x4_t a) { return vshlq_s32(a, vdupq_n_s32(-count)); }, x);
+inline I32x16 lookup(I32x16 x, const std::int8_t (&table)[16]) {
+  const int8x16_t values = vld1q_s8(table);
+  const auto found = quarters<I32x16>(
+      [values](int32x4_t a) { return vreinterpretq_s32_s8(vqtbl1q_s8(values, vreinterpretq_u8_s32(a))); }, x);
+  return shift_right_arithmetic<24>(shift_left<24>(found));  // the other bytes of a lane find something too
+}
+inline I32x16 dot2(I32x16 sum, I32x16 pairs, const std::int16_t* x) {
+  const std::int32_t first = x[0], second = x[1];
+  return quarters<I32x16>(
+      [first, second](int32x4_t s, int32x4_t p) {
+        const int32x4_t low = vshrq_n_s32(vshlq_n_s32(p, 16), 16), high = vshrq_n_s32(p, 16);
+        return vmlaq_n_s32(vmlaq_n_s32(s, low, first), high, second);
+      },
+      sum, pairs);
 }
 inline F32x16 to_float(I32x16 x) {
   return quarters<F32x16>([](int32x4_t a) { return vcvtq_f32_s32(a); }, x);

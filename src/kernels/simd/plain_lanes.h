@@ -165,6 +165,10 @@ inline I32<N> operator-(const I32<N>& a, const I32<N>& b) {
   return each_int<N>([&](int i) { return a.lane[i] - b.lane[i]; });
 }
 template <int N>
+inline I32<N> operator*(const I32<N>& a, const I32<N>& b) {
+  return each_int<N>([&](int i) { return a.lane[i] * b.lane[i]; });
+}
+template <int N>
 inline I32<N> operator&(const I32<N>& a, const I32<N>& b) {
   return each_int<N>([&](int i) { return a.lane[i] & b.lane[i]; });
 }
@@ -178,11 +182,6 @@ inline I32<N> shift_left(const I32<N>& a) {
 }
 template <int count, int N>
 inline I32<N> shift_right_arithmetic(const I32<N>& a) {
-  return each_int<N>([&](int i) { return static_cast<std::uint32_t>(static_cast<std::int32_t>(a.lane[i]) >> count); });
-}
-// The same with a count that is not known when compiling.
-template <int N>
-inline I32<N> shift_right_arithmetic(const I32<N>& a, int count) {
   return each_int<N>([&](int i) { return static_cast<std::uint32_t>(static_cast<std::int32_t>(a.lane[i]) >> count); });
 }
 // The nearest float; of an integer of at most 24 bits the exact one.
@@ -298,6 +297,26 @@ inline Codes either(Codes a, const Codes& b) {
     for (int j = 0; j < 4; ++j) a.lane[i][j] |= b.lane[i][j];
   }
   return a;
+}
+// What stands in a table of bytes under each byte, which is below 16.
+template <class Byte>
+inline Codes lookup(Codes a, const Byte (&table)[16]) {
+  for (auto& lane : a.lane) {
+    for (std::uint8_t& code : lane) code = static_cast<std::uint8_t>(table[code]);
+  }
+  return a;
+}
+// The same of integers below 16, one a lane.
+inline I32x16 lookup(const I32x16& a, const std::int8_t (&table)[16]) {
+  return each_int<16>([&](int i) { return static_cast<std::uint32_t>(table[a.lane[i]]); });
+}
+// sum + each lane's two integers of 16 bits times the two at x.
+inline I32x16 dot2(I32x16 sum, const I32x16& pairs, const std::int16_t* x) {
+  for (int i = 0; i < 16; ++i) {
+    const auto low = static_cast<std::int16_t>(pairs.lane[i]), high = static_cast<std::int16_t>(pairs.lane[i] >> 16);
+    sum.lane[i] += static_cast<std::uint32_t>(low * x[0] + high * x[1]);
+  }
+  return sum;
 }
 // sum + each lane's four codes times the four activation codes at x.
 inline I32x16 dot4(I32x16 sum, const Codes& codes, const std::int8_t* x) {

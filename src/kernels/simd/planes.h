@@ -12,7 +12,26 @@
 namespace sparkx::kernels {
 namespace {
 
-// `load(offset)` gives 64 bytes of the stretch, or those of 8 lanes; the layer has pick and either for them.
+// What codes of 4 bits stand for. The layer has lookup for them.
+template <class Byte>
+struct Table {
+  Byte value[16];
+};
+template <class Byte>
+constexpr Table<Byte> values_plus(const std::int8_t (&values)[16], int zero) {
+  Table<Byte> table{};
+  for (int i = 0; i < 16; ++i) table.value[i] = static_cast<Byte>(values[i] + zero);
+  return table;
+}
+template <WeightKind kind>
+constexpr auto kSignedTable = values_plus<std::int8_t>(kind == WeightKind::e2m1 ? kE2m1Halves : kIq4Values, 0);
+// With what makes them positive added.
+template <WeightKind kind>
+constexpr auto kUnsignedTable = values_plus<std::uint8_t>(kind == WeightKind::e2m1 ? kE2m1Halves : kIq4Values,
+                                                          table_zero(kind));
+
+// Codes of word i as they are stored. `load(offset)` gives 64 bytes of the stretch, or those of 8 lanes; the layer has
+// pick and either for them.
 template <WeightKind kind, int i, class Load>
 inline __attribute__((always_inline)) auto plane_codes(const Load& load) {
   constexpr int kLow = kLowPlaneBits<kind>, kHigh = kHighPlaneBits<kind>;
@@ -27,17 +46,13 @@ inline __attribute__((always_inline)) auto plane_codes(const Load& load) {
   }
 }
 
-// Calls function<i>() for the eight words of a stretch.
-template <class Function>
+// Calls function<i>() for words begin … end - 1 of a stretch.
+template <int begin, int end, class Function>
 inline __attribute__((always_inline)) void each_word(const Function& function) {
-  function.template operator()<0>();
-  function.template operator()<1>();
-  function.template operator()<2>();
-  function.template operator()<3>();
-  function.template operator()<4>();
-  function.template operator()<5>();
-  function.template operator()<6>();
-  function.template operator()<7>();
+  if constexpr (begin < end) {
+    function.template operator()<begin>();
+    each_word<begin + 1, end>(function);
+  }
 }
 
 }  // namespace

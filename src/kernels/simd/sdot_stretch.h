@@ -37,6 +37,13 @@ inline SignedCodes either(SignedCodes x, SignedCodes y) {
   return quarters<SignedCodes>([](int8x16_t a, int8x16_t b) { return vorrq_s8(a, b); }, x, y);
 }
 
+// What codes of 4 bits stand for.
+template <class Byte>
+inline SignedCodes lookup(SignedCodes codes, const Byte (&table)[16]) {
+  const int8x16_t values = vld1q_s8(reinterpret_cast<const std::int8_t*>(table));
+  return quarters<SignedCodes>([values](int8x16_t c) { return vqtbl1q_s8(values, vreinterpretq_u8_s8(c)); }, codes);
+}
+
 // sum + each lane's four codes times columns 4 * step … 4 * step + 3 of x.
 template <int step>
 inline __attribute__((always_inline)) I32x16 add_products(I32x16 sum, SignedCodes codes, int8x16_t x) {
@@ -129,19 +136,31 @@ inline __attribute__((always_inline)) void byte_stretch(const std::byte* codes, 
   }
 }
 
-template <WeightKind kind, int P, int T>
+// Words begin … end - 1 of a stretch of codes in planes; `codes` and `x` are those of the whole stretch. IQ4's values
+// are signed as they are: 128·sum q is added for what they are stored without.
+template <WeightKind kind, int begin, int end, int P, int T>
 inline __attribute__((always_inline)) void plane_stretch(const std::byte* codes, std::size_t panel_stride,
                                                          const std::int8_t* x, std::int64_t token_stride,
                                                          I32x16 (&sums)[P][T]) {
   StretchColumns<T> columns;
-  each_word([&]<int i>() __attribute__((always_inline)) {  // 4 columns
+  each_word<begin, end>([&]<int i>() __attribute__((always_inline)) {  // 4 columns
     if constexpr (i % 4 == 0) columns.load(x, token_stride, i / 4);
     SPARKX_UNROLL
     for (int p = 0; p < P; ++p) {
-      const SignedCodes four = plane_codes<kind, i>(
+      SignedCodes four = plane_codes<kind, i>(
           [&](std::int64_t offset) { return load_signed_codes(codes + p * panel_stride + offset); });
+      if constexpr (kind == WeightKind::iq4) four = lookup(four, kSignedTable<kind>.value);
+      if constexpr (kind == WeightKind::e2m1) four = lookup(four, kUnsignedTable<kind>.value);
       SPARKX_UNROLL
       for (int t = 0; t < T; ++t) sums[p][t] = add_products<i % 4>(sums[p][t], four, columns.half[t]);
+    }
+    if constexpr (kind == WeightKind::iq4 && i % 4 == 3) {
+      SPARKX_UNROLL
+      for (int t = 0; t < T; ++t) {
+        const I32x16 offset = splat<I32x16>(vaddlvq_s8(columns.half[t]) * 128);
+        SPARKX_UNROLL
+        for (int p = 0; p < P; ++p) sums[p][t] = sums[p][t] + offset;
+      }
     }
   });
 }

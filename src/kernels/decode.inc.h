@@ -1,0 +1,147 @@
+// Rule 4 of docs/numerics.md: weights of codes as floats, 16 columns of 16 rows at a time.
+#pragma once
+
+#include "kernels/code_layout.inc.h"
+#include "kernels/kernels.h"
+#include "kernels/lanes.inc.h"
+#include "kernels/simd/planes.h"
+#include "kernels/two_level_scales.inc.h"
+
+namespace sparkx::kernels {
+namespace {
+
+constexpr int kDecodedColumns = 16;
+
+// Four columns of all lanes, one a byte: word i of a plane of `bits` bits.
+template <int bits, int i>
+inline I32x16 plane_word(const std::byte* plane) {
+  constexpr int kWords = 8 / bits;  // in 64 bytes
+  const I32x16 words = shift_right_arithmetic<i % kWords * bits>(load_int(plane + i / kWords * 64));
+  return words & splat<I32x16>(0x01010101 * ((1 << bits) - 1));
+}
+
+// Word i of a stretch.
+template <WeightKind kind, int i>
+inline I32x16 code_word(const std::byte* stretch) {
+  constexpr int kLow = kLowPlaneBits<kind>, kHigh = kHighPlaneBits<kind>;
+  if constexpr (kLow == 8) {
+    return load_int(stretch + i * 64);
+  } else if constexpr (kHigh == 0) {
+    return plane_word<kLow, i>(stretch);
+  } else {
+    return plane_word<kLow, i>(stretch) | shift_left<kLow>(plane_word<kHigh, i>(stretch + 64 * kLow));
+  }
+}
+
+// What byte `byte` of each lane stands for, as a float: an integer less `zero`, or its value, that of E2M1 doubled.
+template <WeightKind kind, int byte>
+inline F32x16 code_values(I32x16 word, F32x16 zero) {
+  if constexpr (kind == WeightKind::e4m3) {
+    return e4m3_values<byte>(word);
+  } else {
+    const I32x16 codes = shift_right_arithmetic<8 * byte>(word) & splat<I32x16>(255);
+    if constexpr (table_zero(kind) != 0) {
+      return to_float(lookup(codes, kSignedTable<kind>.value));
+    } else {
+      return to_float(codes) - zero;
+    }
+  }
+}
+
+// Calls write(column, values less zero) for the 16 columns of half a stretch.
+template <WeightKind kind, int half, class Write>
+inline __attribute__((always_inline)) void half_stretch_values(const std::byte* stretch, F32x16 zero,
+                                                               const Write& write) {
+  each_word<4 * half, 4 * half + 4>([&]<int i>() __attribute__((always_inline)) {
+    const I32x16 word = code_word<kind, i>(stretch);
+    const int column = 4 * (i - 4 * half);
+    write(column, code_values<kind, 0>(word, zero));
+    write(column + 1, code_values<kind, 1>(word, zero));
+    write(column + 2, code_values<kind, 2>(word, zero));
+    write(column + 3, code_values<kind, 3>(word, zero));
+  });
+}
+
+// Half a stretch of two levels, `j` its sub-block of 64 columns.
+template <WeightKind kind, int j, int half>
+inline void decode_two_levels(const std::byte* stretch, F32x16 d, F32x16 dmin, const SubScales<kind>& sub, float* out) {
+  const F32x16 scale = d * to_float(sub.template scales<j>());
+  const F32x16 zero = splat<F32x16>(static_cast<float>(two_level_zero(kind)));
+  if constexpr (has_minima(kind)) {
+    const F32x16 minimum = negate(dmin * to_float(sub.template minimum<j>()));
+    half_stretch_values<kind, half>(
+        stretch, zero, [&](int column, F32x16 value) { store(out + column * kLanes, fma(scale, value, minimum)); });
+  } else {
+    half_stretch_values<kind, half>(stretch, zero,
+                                    [&](int column, F32x16 value) { store(out + column * kLanes, scale * value); });
+  }
+}
+
+// Columns k … k + 15 of a block whose codes begin at `block`, k a multiple of 16: out [16 columns][16 rows].
+template <WeightKind kind>
+void decode_columns(const std::byte* block, const CodeLayout& layout, std::int64_t k, float* out) {
+  const std::byte* group = block + (k >> layout.shift) * layout.group_bytes;
+  const std::int64_t in_group = k & (layout.group - 1);
+  const std::byte* stretch = group + layout.codes_offset + in_group / kStretchColumns * kStretchBytes<kind>;
+  const bool second_half = in_group % kStretchColumns != 0;
+  if constexpr (has_two_levels(kind)) {
+    if (layout.scheme == CodeScheme::two_level) {
+      const F32x16 d = load_group_scales<kind>(group, layout);
+      const F32x16 dmin = has_minima(kind) ? load_group_biases(group, layout) : d;
+      const auto sub = SubScales<kind>::load(group, layout, in_group / 64 * 64);
+      constexpr int kSecond = sub_block_columns(kind) == 16 ? 1 : 0, kThird = 1 + kSecond;
+      switch (in_group % 64 / 16) {
+        case 0:
+          return decode_two_levels<kind, 0, 0>(stretch, d, dmin, sub, out);
+        case 1:
+          return decode_two_levels<kind, kSecond, 1>(stretch, d, dmin, sub, out);
+        case 2:
+          return decode_two_levels<kind, kThird, 0>(stretch, d, dmin, sub, out);
+        default:
+          return decode_two_levels<kind, kThird + kSecond, 1>(stretch, d, dmin, sub, out);
+      }
+    }
+  }
+  const bool sixteens = layout.scale_kind == WeightKind::e4m3;
+  const F32x16 scale = load_group_scales<kind>(group, layout, sixteens ? static_cast<int>(in_group / 16) : 0);
+  const auto decode = [&](F32x16 zero, auto weight) __attribute__((always_inline)) {
+    const auto write = [&](int column, F32x16 value) { store(out + column * kLanes, weight(value)); };
+    second_half ? half_stretch_values<kind, 1>(stretch, zero, write)
+                : half_stretch_values<kind, 0>(stretch, zero, write);
+  };
+  if (layout.scheme == CodeScheme::affine) {
+    const F32x16 bias = load_group_biases(group, layout);
+    decode(splat<F32x16>(0.0f), [&](F32x16 value) { return fma(scale, value, bias); });
+  } else {
+    decode(load_group_zeros(group, layout), [&](F32x16 value) { return scale * value; });
+  }
+}
+
+// One row of a matrix as floats: lane row % 16 of its panel.
+template <WeightKind kind>
+void decode_row(const PanelMatrix& w, std::int64_t row, float* out) {
+  const std::byte* panel = w.panels + row / kLanes * w.panel_bytes;
+  const std::int64_t lane = row % kLanes;
+  if constexpr (!is_dense(kind)) {
+    float decoded[kDecodedColumns * kLanes];
+    for (std::int64_t k = 0; k < w.columns; k += kDecodedColumns) {
+      const std::int64_t block = k / kBlockColumns * kBlockColumns;
+      const CodeLayout layout = code_layout<kind>(w.format, block);
+      decode_columns<kind>(panel + layout.block_offset, layout, k - block, decoded);
+      for (int i = 0; i < kDecodedColumns && k + i < w.columns; ++i) out[k + i] = decoded[i * kLanes + lane];
+    }
+    return;
+  }
+  for (std::int64_t k = 0; k < w.columns; ++k) {
+    if constexpr (kind == WeightKind::float32) {
+      out[k] = reinterpret_cast<const float*>(panel)[k * kLanes + lane];
+    } else {
+      const std::int64_t index = (k / 2 * kLanes + lane) * 2 + k % 2;
+      const std::uint16_t value = reinterpret_cast<const std::uint16_t*>(panel)[index];
+      out[k] = kind == WeightKind::bfloat16 ? widen_bfloat16(value) : widen_float16(value);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace sparkx::kernels
