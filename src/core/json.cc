@@ -434,9 +434,12 @@ Value parse(std::string_view text, std::string_view what, const ParseOptions& op
   constexpr unsigned kFlags =
       rapidjson::kParseIterativeFlag | rapidjson::kParseNumbersAsStringsFlag | rapidjson::kParseInsituFlag;
   const bool valid = is_valid_utf8(text);
+  // A character that the end of the text cuts off is read to its own end before it is refused.
+  constexpr std::size_t kLongestCharacter = 4;
   std::string copy(text);
   std::vector<Stretch> masked;
   for (bool again = false;; again = true) {
+    copy.append(kLongestCharacter, '\0');
     rapidjson::InsituStringStream stream(copy.data());
     Builder builder(stream, text, what, options, masked);
     rapidjson::Reader reader;

@@ -98,6 +98,8 @@ TEST(Json, ErrorsSayWhereAndWhat) {
       {"\"a\\u12x4\"", "t.json:1:3: expected four hexadecimal digits after \\u"},
       {"\"a\nb\"", "t.json:1:3: control character in a string, it must be escaped"},
       {"\"\xFF\"", "t.json:1:2: invalid UTF-8"},
+      {"\"\xE0", "t.json:1:2: invalid UTF-8"},
+      {"\"a long text that needs memory of its own \xF0\x90", "t.json:1:43: invalid UTF-8"},
       {"1.x", "t.json:1:3: expected a digit after the decimal point"},
       {"1ex", "t.json:1:3: expected a digit in the exponent"},
       {std::string("[1]\0", 4), "t.json:1:4: a NUL byte"},
