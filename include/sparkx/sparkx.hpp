@@ -27,6 +27,7 @@
 #include "sparkx/error.hpp"
 #include "sparkx/evaluation.hpp"
 #include "sparkx/generation.hpp"
+#include "sparkx/hub.hpp"
 #include "sparkx/inspect.hpp"
 #include "sparkx/sampling.hpp"
 #include "sparkx/types.hpp"

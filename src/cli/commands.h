@@ -19,6 +19,8 @@ void add_inspect(CLI::App& app, Run& run);
 void add_perplexity(CLI::App& app, Run& run);
 void add_compare(CLI::App& app, Run& run);
 void add_convert(CLI::App& app, Run& run);
+void add_pull(CLI::App& app, Run& run);
+void add_models(CLI::App& app, Run& run);
 void add_completion(CLI::App& app, Run& run);
 
 }  // namespace sparkx::cli

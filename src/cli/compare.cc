@@ -168,9 +168,11 @@ std::string predictions_text(const Predictions& p) {
   return out;
 }
 
-int compare(const CompareArguments& a) {
+int compare(CompareArguments a) {
   if (a.tensors && a.max_divergence) throw UsageError{"--max-kl is about predictions, which --tensors leaves out"};
   if (a.tensors && !a.file.empty()) throw UsageError{"a text is for predictions, which --tensors leaves out"};
+  a.reference = model_path(a.reference, a.model.fetch).string();
+  a.other = model_path(a.other, a.model.fetch).string();
   std::optional<CheckpointDifference> tensors;
   std::optional<Predictions> predictions;
   if (!a.logits) tensors = compare_tensors(a);
@@ -192,14 +194,17 @@ void add_compare(CLI::App& app, Run& run) {
   CLI::App* command = app.add_subcommand("compare", "Show how far one model is from another");
   command->footer(kExamples);
   const auto a = std::make_shared<CompareArguments>();
-  command->add_option("reference", a->reference, "Folder or GGUF file of the reference")->required()->type_name("PATH");
-  command->add_option("other", a->other, "… of the model to compare with it")->required()->type_name("PATH");
+  command->add_option("reference", a->reference, "Folder, GGUF file or name of the reference")
+      ->required()
+      ->type_name("PATH|NAME");
+  command->add_option("other", a->other, "… of the model to compare with it")->required()->type_name("PATH|NAME");
   command->add_option("file", a->file, "A text; without it one that is built in")->type_name("FILE");
   CLI::Option* tensors = command->add_flag("--tensors", a->tensors, "Compare the weights only");
   command->add_flag("--logits", a->logits, "Compare the predictions only")->excludes(tensors);
   command->add_option("--max-kl", a->max_divergence, "Fail when the divergence is larger")
       ->transform(number_of(0))
       ->type_name("X");
+  add_fetch_arguments(*command, a->model.fetch);
   add_evaluation_arguments(*command, a->options);
   command->add_flag("--json", a->json, "Print one JSON document");
   add_precision_arguments(*command, a->model);

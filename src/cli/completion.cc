@@ -43,7 +43,7 @@ std::vector<OptionWords> options_of(const CLI::App& app) {
     words.description = option->get_description();
     words.takes_value = option->get_items_expected_max() > 0;
     const std::string type = option->get_type_name();
-    words.is_file = type.find("FILE") != std::string::npos || type == "PATH";
+    words.is_file = type.find("FILE") != std::string::npos || type.find("PATH") != std::string::npos;
     words.values = joined(listed_values(*option), " ");
     result.push_back(std::move(words));
   }
@@ -55,8 +55,16 @@ bool takes_files(const CLI::App& app) {
   const auto options = app.get_options();
   return std::any_of(options.begin(), options.end(), [](const CLI::Option* option) {
     const std::string type = option->get_type_name();
-    return option->get_positional() && (type == "FILE" || type == "PATH");
+    return option->get_positional() && (type == "FILE" || type.starts_with("PATH"));
   });
+}
+
+// The words that a command's first argument is one of, if it is.
+std::string first_words(const CLI::App& command) {
+  for (const CLI::Option* option : command.get_options()) {
+    if (option->get_snames().empty() && option->get_lnames().empty()) return joined(listed_values(*option), " ");
+  }
+  return "";
 }
 
 std::string all_names(const std::vector<OptionWords>& options) {
@@ -108,11 +116,15 @@ std::string bash_script(const CLI::App& app) {
   std::vector<std::string> names;
   std::string cases;
   std::string files;
+  std::string first;
   for (const CLI::App* command : commands_of(app)) {
     names.push_back(command->get_name());
     const std::vector<OptionWords> options = options_of(*command);
     cases += fmt::format("    {}) words=\"{}\"{} ;;\n", command->get_name(), all_names(options),
                          takes_files(*command) ? " files=yes" : "");
+    if (const std::string values = first_words(*command); !values.empty()) {
+      first += fmt::format("    {}:2) COMPREPLY=($(compgen -W \"{}\" -- \"$word\")) ;;\n", command->get_name(), values);
+    }
     for (const OptionWords& option : options) {
       if (option.takes_value) {
         files += fmt::format("    {}:{}) {} ;;\n", command->get_name(),
@@ -134,16 +146,15 @@ _sparkx() {{
 {}    *) return ;;
   esac
   case $word in
-    -*) COMPREPLY=($(compgen -W "$words" -- "$word")) ;;
-    *)
-      [ "$command" = completion ] && COMPREPLY=($(compgen -W "bash zsh fish" -- "$word"))
-      [ -n "$files" ] && compopt -o filenames && COMPREPLY=($(compgen -f -- "$word"))
-      ;;
+    -*) COMPREPLY=($(compgen -W "$words" -- "$word")); return ;;
+    *) [ -n "$files" ] && compopt -o filenames && COMPREPLY=($(compgen -f -- "$word")) ;;
   esac
+  case $command:$COMP_CWORD in
+{}  esac
 }}
 complete -F _sparkx sparkx
 )",
-                     joined(names, " "), all_names(options_of(app)), files, cases);
+                     joined(names, " "), all_names(options_of(app)), files, cases, first);
 }
 
 std::string zsh_script(const CLI::App& app) {
@@ -159,8 +170,10 @@ std::string zsh_script(const CLI::App& app) {
         cases += fmt::format(" \\\n        '*{}[{}]{}'", name, description, action);
       }
     }
-    if (command->get_name() == "completion") cases += " \\\n        '1:shell:(bash zsh fish)'";
     if (takes_files(*command)) cases += " \\\n        '*:file:_files'";
+    if (const std::string values = first_words(*command); !values.empty()) {
+      cases += fmt::format(" \\\n        '1:what:({})'", values);
+    }
     cases += "\n      ;;\n";
   }
   std::string general;
@@ -215,8 +228,11 @@ std::string fish_script(const CLI::App& app) {
                         shell_quoted(command->get_description()));
     text += fish_options(*command, "__fish_seen_subcommand_from " + name);
     if (takes_files(*command)) text += fmt::format("complete -c sparkx -n '__fish_seen_subcommand_from {}' -F\n", name);
+    if (const std::string values = first_words(*command); !values.empty()) {
+      text += fmt::format("complete -c sparkx -n '__fish_seen_subcommand_from {}' -a '{}'\n", name, values);
+    }
   }
-  return text + "complete -c sparkx -n '__fish_seen_subcommand_from completion' -a 'bash zsh fish'\n";
+  return text;
 }
 
 int print_completion(const CLI::App& app, const std::string& shell) {

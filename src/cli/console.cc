@@ -186,13 +186,17 @@ void print_line(std::string_view line) {
   write_note(fmt::format("{}\n", line));
 }
 
+void print_part(std::string_view text) {
+  write_note(text);
+}
+
 ProgressBar::ProgressBar(std::string label)
     : label_(std::move(label)),
       enabled_(::isatty(STDERR_FILENO) != 0),
       begin_(std::chrono::steady_clock::now()),
       last_(begin_) {}
 
-void ProgressBar::update(std::uint64_t done, std::uint64_t total) {
+void ProgressBar::update(std::uint64_t done, std::uint64_t total, std::string_view note) {
   if (!enabled_ || total == 0) return;
   const auto now = std::chrono::steady_clock::now();
   if (now - begin_ < kBarDelay || now - last_ < kBarInterval) return;
@@ -202,7 +206,7 @@ void ProgressBar::update(std::uint64_t done, std::uint64_t total) {
   const int filled = static_cast<int>(share * kBarWidth);
   write_note(fmt::format("\r{} [{}{}] {:3.0f} %{}\x1b[K", label_, std::string(static_cast<std::size_t>(filled), '#'),
                          std::string(static_cast<std::size_t>(kBarWidth - filled), ' '), share * 100,
-                         time_left(now - begin_, share)));
+                         note.empty() ? time_left(now - begin_, share) : fmt::format(", {}", note)));
 }
 
 void ProgressBar::clear() {

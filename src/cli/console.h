@@ -55,6 +55,7 @@ void print_error(std::string_view message);
 void print_warning(std::string_view message);
 void print_note(std::string_view message);  // "sparkx: …"
 void print_line(std::string_view line);     // to standard error, as it is
+void print_part(std::string_view text);     // the same, without an end of line
 
 // A bar on standard error with the time that is left, only where that is a terminal; it vanishes when it is done.
 class ProgressBar {
@@ -64,7 +65,7 @@ class ProgressBar {
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
 
-  void update(std::uint64_t done, std::uint64_t total);
+  void update(std::uint64_t done, std::uint64_t total, std::string_view note = "");  // the note stands behind it
   void clear();
 
  private:

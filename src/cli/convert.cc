@@ -31,6 +31,7 @@ constexpr const char* kExamples = R"(Examples:
 
 struct ConvertArguments {
   std::string model;
+  FetchArguments fetch;
   std::string output;
   std::string format = "auto";
   std::string quantize = "none";
@@ -153,7 +154,7 @@ int convert(const ConvertArguments& a) {
   options.replace = a.force;
   options.threads = a.threads;
   if (a.model.empty()) print_note("no model given (-m): converting the built-in demonstration model");
-  Conversion conversion(a.model, a.output, options);
+  Conversion conversion(model_path(a.model, a.fetch), a.output, options);
   for (const std::string& note : conversion.plan().notes) print_warning(note);
   ProgressBar bar(a.dry_run ? "checking" : "converting");
   const auto progress = [&bar](std::uint64_t done, std::uint64_t total) {
@@ -174,7 +175,7 @@ void add_convert(CLI::App& app, Run& run) {
   CLI::App* command = app.add_subcommand("convert", "Convert a model to another format, or quantize it");
   command->footer(kExamples);
   const auto a = std::make_shared<ConvertArguments>();
-  add_model_option(*command, a->model, "--hf-path");
+  add_model_option(*command, a->model, a->fetch, "--hf-path");
   command
       ->add_option("-o,--output,--mlx-path", a->output,
                    "Folder to make, or with a name that ends in .gguf the file; refused when it exists")

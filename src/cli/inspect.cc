@@ -302,7 +302,8 @@ std::string page(const CheckpointReport& r, bool tensors) {
 }
 
 int inspect(const InspectArguments& a) {
-  const CheckpointReport report = sparkx::inspect(a.model.model, model_options(a.model), a.contexts);
+  const CheckpointReport report =
+      sparkx::inspect(model_path(a.model.model, a.model.fetch), model_options(a.model), a.contexts);
   write_output(a.json ? json_document(report, a.tensors) : page(report, a.tensors));
   if (!a.json) {
     for (const std::string& warning : report.warnings) print_warning(warning);
@@ -318,8 +319,9 @@ void add_inspect(CLI::App& app, Run& run) {
   const auto a = std::make_shared<InspectArguments>();
   command
       ->add_option("model,-m,--model", a->model.model,
-                   "Folder or GGUF file of the model; without it the built-in model is shown")
-      ->type_name("PATH");
+                   "Folder, GGUF file or name of the model; without it the built-in model is shown")
+      ->type_name("PATH|NAME");
+  add_fetch_arguments(*command, a->model.fetch);
   command->add_flag("--tensors", a->tensors, "List every tensor");
   command->add_option("--ctx", a->contexts, "Positions for which to show the cache's size, with commas between")
       ->delimiter(',')

@@ -20,6 +20,7 @@ namespace {
 constexpr const char* kExamples = R"(Examples:
   sparkx generate -p "53乘以42的结果是多少？"     answer with the built-in model
   sparkx generate -m DIR -p TEXT                 answer with the model in a folder
+  sparkx generate -m owner/name -p TEXT          … or with one from Hugging Face, fetched on first use
   sparkx tokenize -m DIR TEXT                    show the token ids of a text
   sparkx render --messages FILE                  show the prompt of a conversation
   sparkx bench -m DIR                            measure how fast it is here
@@ -78,6 +79,8 @@ int run_program(int argc, char** argv) {
   add_perplexity(app, run);
   add_compare(app, run);
   add_convert(app, run);
+  add_pull(app, run);
+  add_models(app, run);
   add_completion(app, run);
   try {
     app.parse(argc, argv);

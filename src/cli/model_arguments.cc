@@ -41,11 +41,13 @@ std::optional<std::vector<int>> parse_cpus(std::string_view text) {
 
 }  // namespace
 
-void add_model_option(CLI::App& command, std::string& model, const std::string& alias) {
+void add_model_option(CLI::App& command, std::string& model, FetchArguments& fetch, const std::string& alias) {
   command
       .add_option("-m,--model" + (alias.empty() ? "" : "," + alias), model,
-                  "Folder or GGUF file of the model; without it the built-in model is used")
-      ->type_name("PATH");
+                  "Folder or GGUF file of the model, or its name as in owner/name or owner/name:Q4_K_M, to be found "
+                  "here or fetched; without it the built-in model is used")
+      ->type_name("PATH|NAME");
+  add_fetch_arguments(command, fetch);
 }
 
 void add_precision_arguments(CLI::App& command, ModelArguments& arguments) {
@@ -86,7 +88,7 @@ void add_threads_argument(CLI::App& command, std::optional<int>& threads) {
 }
 
 void add_model_arguments(CLI::App& command, ModelArguments& arguments) {
-  add_model_option(command, arguments.model);
+  add_model_option(command, arguments.model, arguments.fetch);
   add_precision_arguments(command, arguments);
   command.add_option("--device", arguments.device, "Where to compute")
       ->check(one_of({"cpu"}))
@@ -136,6 +138,7 @@ ModelOptions model_options(const ModelArguments& arguments, ModelOptions options
 
 LanguageModel load_model(const ModelArguments& arguments, ModelOptions options, const std::string& shape) {
   options = model_options(arguments, std::move(options));
+  const std::filesystem::path path = model_path(arguments.model, arguments.fetch);
   ProgressBar bar("loading");
   options.progress = [&bar](std::uint64_t done, std::uint64_t total) {
     bar.update(done, total);
@@ -145,7 +148,7 @@ LanguageModel load_model(const ModelArguments& arguments, ModelOptions options, 
   if (builtin) print_note("no model given (-m): using the built-in demonstration model");
   LanguageModel model = !shape.empty() ? LanguageModel::synthetic(shape, options)
                         : builtin      ? LanguageModel::builtin(options)
-                                       : LanguageModel::load(arguments.model, options);
+                                       : LanguageModel::load(path, options);
   bar.clear();
   for (const std::string& warning : model.warnings()) print_warning(warning);
   if (arguments.verbose) {
@@ -160,8 +163,8 @@ LanguageModel load_model(const ModelArguments& arguments, ModelOptions options, 
   return model;
 }
 
-TextTokenizer load_tokenizer(const std::string& model) {
-  return model.empty() ? TextTokenizer::builtin() : TextTokenizer::load(model);
+TextTokenizer load_tokenizer(const std::string& model, const FetchArguments& fetch) {
+  return model.empty() ? TextTokenizer::builtin() : TextTokenizer::load(model_path(model, fetch));
 }
 
 }  // namespace sparkx::cli

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "fetch_arguments.h"
 #include "sparkx/sparkx.hpp"
 
 namespace sparkx::cli {
@@ -25,10 +26,11 @@ struct ModelArguments {
   bool mlock = false;
   std::optional<std::int64_t> context;
   bool verbose = false;
+  FetchArguments fetch;
 };
 
 // `alias`: another name for the option, such as "--hf-path".
-void add_model_option(CLI::App& command, std::string& model, const std::string& alias = "");
+void add_model_option(CLI::App& command, std::string& model, FetchArguments& fetch, const std::string& alias = "");
 void add_model_arguments(CLI::App& command, ModelArguments& arguments);
 // Some of them: the types and quantization of weights, activations and cache; the number of threads.
 void add_precision_arguments(CLI::App& command, ModelArguments& arguments);
@@ -45,6 +47,6 @@ void add_evaluation_arguments(CLI::App& command, EvaluationOptions& options);
 LanguageModel load_model(const ModelArguments& arguments, ModelOptions options, const std::string& shape = "");
 
 // The tokenizer alone.
-TextTokenizer load_tokenizer(const std::string& model);
+TextTokenizer load_tokenizer(const std::string& model, const FetchArguments& fetch);
 
 }  // namespace sparkx::cli

@@ -23,6 +23,7 @@ constexpr const char* kExamples = R"(Examples:
 
 struct RenderArguments {
   std::string model;
+  FetchArguments fetch;
   std::string messages;
   ChatArguments chat;
   bool add_generation_prompt = false;
@@ -64,7 +65,7 @@ int render(const RenderArguments& a) {
     write_output(render_chat(request));
     return kDone;
   }
-  const TextTokenizer tokenizer = load_tokenizer(a.model);
+  const TextTokenizer tokenizer = load_tokenizer(a.model, a.fetch);
   if (!a.tokens) {
     write_output(tokenizer.render_chat(request));
     return kDone;
@@ -86,7 +87,7 @@ void add_render(CLI::App& app, Run& run) {
                    "File with OpenAI messages: a JSON list, or an object with \"messages\" and \"tools\"")
       ->required()
       ->type_name("FILE");
-  add_model_option(*command, a->model);
+  add_model_option(*command, a->model, a->fetch);
   add_chat_arguments(*command, a->chat, "Options");
   CLI::Option* open = command->add_flag("--add-generation-prompt", a->add_generation_prompt,
                                         "Open the answer; the default, unless the file says otherwise");

@@ -20,6 +20,7 @@ constexpr const char* kExamples = R"(Examples:
 
 struct TokenizeArguments {
   std::string model;
+  FetchArguments fetch;
   std::vector<std::string> words;  // the text, or the ids
   bool pieces = false;
   bool no_added_tokens = false;
@@ -42,7 +43,7 @@ int tokenize(const TokenizeArguments& a) {
   if (a.words.empty() && input_is_terminal()) {
     throw UsageError{"there is nothing to read: give it as an argument, or pipe it in"};
   }
-  const TextTokenizer tokenizer = load_tokenizer(a.model);
+  const TextTokenizer tokenizer = load_tokenizer(a.model, a.fetch);
   if (a.decode) return decode(a, tokenizer);
 
   std::string out;
@@ -66,7 +67,7 @@ void add_tokenize(CLI::App& app, Run& run) {
   const auto a = std::make_shared<TokenizeArguments>();
   command->add_option("text", a->words, "The text, or ids with --decode; without it standard input, to the last byte")
       ->type_name("TEXT");
-  add_model_option(*command, a->model);
+  add_model_option(*command, a->model, a->fetch);
   CLI::Option* pieces =
       command->add_flag("--pieces", a->pieces, "Print each token's text as a JSON string, one a line");
   CLI::Option* no_added =

@@ -24,6 +24,7 @@ namespace sparkx::testing {
 struct ProcessOptions {
   std::string input = {};                                             // standard input, closed behind it
   bool keep_input_open = false;                                       // … or not: then the program waits for more
+  bool terminal_input = false;                                        // standard input is a terminal
   bool terminal_output = false;                                       // standard output is a terminal
   bool terminal_error = false;                                        // standard error is one
   bool ignore_hangup = false;                                         // as nohup has it
@@ -47,7 +48,8 @@ class Process {
  public:
   explicit Process(const std::vector<std::string>& arguments, const ProcessOptions& options = {}) {
     int in[2], out[2], err[2];
-    open_pair(in, false);
+    open_pair(in, options.terminal_input);
+    if (options.terminal_input) std::swap(in[0], in[1]);  // the program reads at the other end
     open_pair(out, options.terminal_output);
     open_pair(err, options.terminal_error);
     std::vector<char*> argv;
