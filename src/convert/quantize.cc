@@ -1,13 +1,11 @@
 #include "convert/quantize.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstring>
 #include <vector>
 
 #include "convert/source.h"
-#include "core/bfloat16.h"
 #include "core/error.h"
 #include "core/float_codes.h"
 #include "core/float_environment.h"
@@ -16,48 +14,10 @@
 namespace sparkx {
 namespace {
 
-constexpr float kLargestE2m1 = 6.0f;
-constexpr float kLargestE4m3 = 448.0f;
-
 kernels::WeightKind kind_of(Dtype type) {
   return type == Dtype::bfloat16  ? kernels::WeightKind::bfloat16
          : type == Dtype::float16 ? kernels::WeightKind::float16
                                   : kernels::WeightKind::float32;
-}
-
-// The least E8M0 whose value is not below x, for x >= 0; 1 for 0.
-std::uint8_t e8m0_from(float x) {
-  constexpr std::uint8_t kOne = 127, kLargest = 254;
-  if (x == 0.0f) return kOne;
-  const auto bits = std::bit_cast<std::uint32_t>(x);
-  if (bits <= 0x400000) return 0;  // 2^-127
-  return static_cast<std::uint8_t>(std::min<std::uint32_t>(kLargest, (bits + 0x7FFFFF) >> 23));
-}
-
-// Nearest, ties to even, beyond the largest the largest; the sign of zero stays.
-std::uint8_t e4m3_from(float x) {
-  const auto sign = static_cast<std::uint8_t>(std::signbit(x) ? 0x80 : 0);
-  const float magnitude = std::fabs(x);
-  if (magnitude >= 464.0f) return sign | 0x7E;  // half way to the next, were there one
-  // A denormal is a multiple of 2^-9.
-  if (magnitude < 0x1p-6f) return sign | static_cast<std::uint8_t>(std::nearbyintf(magnitude * 0x1p9f));
-  const auto bits = std::bit_cast<std::uint32_t>(magnitude);
-  constexpr std::uint32_t kBiasDifference = 127 - 7;
-  const std::uint32_t rounded = bits + 0x7FFFF + ((bits >> 20) & 1);
-  return sign | static_cast<std::uint8_t>((rounded >> 20) - (kBiasDifference << 3));
-}
-
-// Nearest, ties toward zero; a zero has no sign.
-std::uint8_t e2m1_from(float x) {
-  constexpr float kMiddles[] = {0.25f, 0.75f, 1.25f, 1.75f, 2.5f, 3.5f, 5.0f};
-  const float magnitude = std::fabs(x);
-  std::uint8_t code = 0;
-  for (float middle : kMiddles) code = static_cast<std::uint8_t>(code + (magnitude > middle ? 1 : 0));
-  return code != 0 && std::signbit(x) ? code | 8 : code;
-}
-
-bool has_e4m3_scales(const MlxMode& mode) {
-  return mode.mode == "nvfp4";
 }
 
 void quantize_affine(const MlxMode& mode, Dtype type, const std::byte* row, std::int64_t columns, std::byte* weight,
@@ -72,29 +32,17 @@ void quantize_affine(const MlxMode& mode, Dtype type, const std::byte* row, std:
   store_values(type, row_biases.data(), groups, biases);
 }
 
-float rounded_to(Dtype type, float value) {
-  return type == Dtype::float16    ? float16_to_float(float_to_float16(value))
-         : type == Dtype::bfloat16 ? bfloat16_to_float(float_to_bfloat16(value))
-                                   : value;
+// Of a mode that is not affine.
+FloatMode floats_of(const MlxMode& mode) {
+  return *float_mode(mode.mode);
 }
 
-void quantize_floats(const MlxMode& mode, Dtype type, std::span<const float> values, std::int64_t columns,
-                     std::byte* weight, std::byte* scales) {
+void quantize_to_floats(const MlxMode& mode, Dtype type, std::span<const float> values, std::int64_t columns,
+                        std::byte* weight, std::byte* scales) {
   std::vector<std::uint8_t> codes(values.size());
-  const bool small = mode.bits == 4;
-  for (std::int64_t begin = 0; begin < columns; begin += mode.group) {
-    float largest = 0.0f;
-    for (std::int64_t k = begin; k < begin + mode.group; ++k) largest = std::max(largest, std::fabs(values[k]));
-    // MLX divides in the type of the row.
-    const float wanted = rounded_to(type, largest / (small ? kLargestE2m1 : kLargestE4m3));
-    const std::uint8_t code = scale_code(mode, wanted);
-    const float scale = has_e4m3_scales(mode) ? e4m3_to_float(code) : e8m0_to_float(code);
-    scales[begin / mode.group] = static_cast<std::byte>(code);
-    for (std::int64_t k = begin; k < begin + mode.group; ++k) {
-      const float value = scale == 0.0f ? 0.0f : values[k] / scale;
-      codes[k] = small ? e2m1_from(value) : e4m3_from(value);
-    }
-  }
+  std::vector<float> row_scales(static_cast<std::size_t>(columns / mode.group));
+  quantize_floats(floats_of(mode), type, values.data(), columns, codes.data(), row_scales.data());
+  for (const float scale : row_scales) *scales++ = static_cast<std::byte>(scale_code(mode, scale));
   pack_codes(codes.data(), columns, mode.bits, weight);
 }
 
@@ -140,7 +88,7 @@ void pack_codes(const std::uint8_t* codes, std::int64_t count, int bits, std::by
 }
 
 std::uint8_t scale_code(const MlxMode& mode, float scale) {
-  return has_e4m3_scales(mode) ? e4m3_from(scale) : e8m0_from(scale);
+  return float_mode_scale_code(floats_of(mode), scale);
 }
 
 void quantize_row(const MlxMode& mode, Dtype type, const std::byte* row, std::int64_t columns, std::byte* weight,
@@ -154,7 +102,7 @@ void quantize_row(const MlxMode& mode, Dtype type, const std::byte* row, std::in
   if (mode.is_affine()) {
     quantize_affine(mode, type, row, columns, weight, scales, biases);
   } else {
-    quantize_floats(mode, type, values, columns, weight, scales);
+    quantize_to_floats(mode, type, values, columns, weight, scales);
   }
 }
 
