@@ -106,8 +106,10 @@ struct ModelOptions {
   // Of the weights in memory: "auto" (as in the file), "float32", "bfloat16", "float16"; "bfloat16-fast" also rounds
   // activations to bfloat16 and sums by the CPU's own instruction: results then depend on the CPU.
   std::string dtype = "auto";
-  std::string quantize = "none";     // while loading: "none", "2bit" to "6bit", "8bit"; as MLX does, in groups of …
-  int group_size = 64;               // … 32, 64 or 128 columns
+  // While loading, as MLX does: "none", "2bit" to "6bit", "8bit", and with floats as codes "mxfp4", "mxfp8", "nvfp4".
+  std::string quantize = "none";
+  std::optional<int>
+      group_size;  // columns that share a scale: 32, 64 or 128, or a mode of floats' own; absent: 64, or that
   bool head_quantize = true;         // also the head, which is the embedding of a model with tied embeddings
   std::string activations = "int8";  // as they meet quantized weights: "int8" is fast, "float32" is exact
   // Of the cache: "float32", "bfloat16", "int8" (half of bfloat16's memory); "auto" is float32 when dtype or

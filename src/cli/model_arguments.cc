@@ -57,11 +57,14 @@ void add_precision_arguments(CLI::App& command, ModelArguments& arguments) {
       ->capture_default_str();
   CLI::Option* quantize =
       command.add_option("--quantize", arguments.quantize, "Quantize the weights while loading, as MLX does")
-          ->check(one_of({"none", "2bit", "3bit", "4bit", "5bit", "6bit", "8bit"}))
+          ->check(one_of({"none", "2bit", "3bit", "4bit", "5bit", "6bit", "8bit", "mxfp4", "mxfp8", "nvfp4"}))
           ->type_name("MODE")
           ->capture_default_str();
-  command.add_option("--group-size", arguments.group_size, "Columns that share a scale when quantizing; by default 64")
-      ->check(one_of({"32", "64", "128"}))
+  command
+      .add_option(
+          "--group-size", arguments.group_size,
+          "Columns that share a scale when quantizing; by default 64, of mxfp4 and mxfp8 always 32, of nvfp4 16")
+      ->check(one_of({"16", "32", "64", "128"}))
       ->needs(quantize)
       ->type_name("N");
   command
@@ -125,7 +128,7 @@ void add_evaluation_arguments(CLI::App& command, EvaluationOptions& options) {
 ModelOptions model_options(const ModelArguments& arguments, ModelOptions options) {
   options.dtype = arguments.dtype;
   options.quantize = arguments.quantize;
-  options.group_size = arguments.group_size.value_or(options.group_size);
+  options.group_size = arguments.group_size;
   options.head_quantize = arguments.head_quantize;
   options.activations = arguments.activations;
   if (arguments.kv_dtype) options.kv_dtype = *arguments.kv_dtype;

@@ -23,6 +23,7 @@ namespace {
 
 // A default context below this is no use to anybody: better say what is missing.
 constexpr std::int64_t kLeastDefaultContext = 512;
+constexpr int kDefaultGroup = 64;  // of columns that share a scale, where nobody says otherwise
 
 std::string human(std::size_t bytes) {
   double value = static_cast<double>(bytes);
@@ -132,18 +133,28 @@ std::optional<WeightKind> parse_weight_kind(std::string_view name) {
               name);
 }
 
-std::optional<Quantization> parse_quantization(std::string_view mode, int group, bool head) {
+std::optional<Quantization> parse_quantization(std::string_view mode, std::optional<int> group, bool head) {
   if (mode == "none") return std::nullopt;
+  if (const std::optional<FloatMode> floats = float_mode(mode)) {
+    const QuantizationSpec spec = float_mode_spec(*floats);
+    if (group && *group != spec.group) {
+      throw_error(ErrorCode::invalid_argument, "quantization \"{}\" in groups of {}: it has groups of {}", mode, *group,
+                  spec.group);
+    }
+    return Quantization{spec.bits, spec.group, head, floats};
+  }
   constexpr std::pair<std::string_view, int> kModes[] = {{"2bit", 2}, {"3bit", 3}, {"4bit", 4},
                                                          {"5bit", 5}, {"6bit", 6}, {"8bit", 8}};
   const auto known = std::find_if(std::begin(kModes), std::end(kModes), [&](const auto& m) { return m.first == mode; });
   if (known == std::end(kModes)) {
-    throw_error(ErrorCode::invalid_argument, "quantization \"{}\": none, 2bit to 6bit and 8bit are known", mode);
+    throw_error(ErrorCode::invalid_argument,
+                "quantization \"{}\": none, 2bit to 6bit, 8bit, mxfp4, mxfp8 and nvfp4 are known", mode);
   }
-  if (group != 32 && group != 64 && group != 128) {
-    throw_error(ErrorCode::invalid_argument, "quantization in groups of {}: 32, 64 and 128 are possible", group);
+  const int columns = group.value_or(kDefaultGroup);
+  if (columns != 32 && columns != 64 && columns != 128) {
+    throw_error(ErrorCode::invalid_argument, "quantization in groups of {}: 32, 64 and 128 are possible", columns);
   }
-  return Quantization{known->second, group, head};
+  return Quantization{known->second, columns, head};
 }
 
 ActivationMode parse_activation_mode(std::string_view name) {

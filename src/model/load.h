@@ -68,8 +68,9 @@ std::int64_t choose_context(const LoadPlan& plan, std::optional<std::int64_t> wa
 std::optional<kernels::WeightKind> parse_weight_kind(std::string_view name);
 // The same and "bfloat16-fast", into dtype and fast_bfloat16.
 void parse_dtype(std::string_view name, WeightOptions& weights);
-// "2bit" to "6bit" and "8bit", in groups of 32, 64 or 128; absent for "none". Throws Error{invalid_argument}.
-std::optional<Quantization> parse_quantization(std::string_view mode, int group, bool head);
+// "2bit" to "6bit" and "8bit", in groups of 32, 64 (when `group` is absent) or 128; "mxfp4", "mxfp8", "nvfp4" in their
+// own; absent for "none". Throws Error{invalid_argument}.
+std::optional<Quantization> parse_quantization(std::string_view mode, std::optional<int> group, bool head);
 // "int8", "float32". Throws Error{invalid_argument}.
 ActivationMode parse_activation_mode(std::string_view name);
 // "float32", "bfloat16", "int8". Throws Error{invalid_argument}.

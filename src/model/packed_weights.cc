@@ -233,7 +233,9 @@ class Layout {
     }
     WeightFormat format{options_.dtype.value_or(kind_of(tensor.dtype))};
     if (quantize && options_.quantize && tensor.columns() % options_.quantize->group == 0) {
-      format = {codes_of(options_.quantize->bits), options_.quantize->group, format.kind};
+      const Quantization& to = *options_.quantize;
+      format = to.floats ? format_of(tensor.name, float_mode_spec(*to.floats))
+                         : WeightFormat{codes_of(to.bits), to.group, format.kind};
     }
     kinds_.insert(format_name(format) + (options_.fast_bfloat16 && format.kind == WeightKind::bfloat16 ? "-fast" : ""));
     return format;
@@ -288,9 +290,10 @@ class Layout {
 // Reads tensors and packs them, 16 rows at a time, on all threads.
 class Packer {
  public:
-  Packer(const Checkpoint& checkpoint, std::span<const Packing> packings, const kernels::KernelTable& kernels,
-         ThreadPool& threads, ProgressCallback callback)
+  Packer(const Checkpoint& checkpoint, const WeightOptions& options, std::span<const Packing> packings,
+         const kernels::KernelTable& kernels, ThreadPool& threads, ProgressCallback callback)
       : checkpoint_(checkpoint),
+        options_(options),
         kernels_(kernels),
         threads_(threads),
         progress_(std::move(callback), checkpoint.weight_bytes()) {
@@ -301,7 +304,7 @@ class Packer {
       if (kernels::is_dense(packing.format.kind)) continue;
       codes = std::max<std::size_t>(codes, kLanes * tensor.columns());
       groups = std::max<std::size_t>(groups, kLanes * kernels::group_count(packing.format, tensor.columns()));
-      if (packing.quantized == nullptr && packing.format.scale_kind != kind_of(tensor.dtype))
+      if (packing.quantized == nullptr && options_.dtype.value_or(kind_of(tensor.dtype)) != kind_of(tensor.dtype))
         converted = std::max(converted, codes * sizeof(float));
     }
     for (int i = 0; i < threads.size(); ++i) {
@@ -365,7 +368,7 @@ class Packer {
     } else if (kernels::is_dense(packing.format.kind)) {
       kernels::pack_panel(from, source, row_count, columns, packing.format.kind, panel);
     } else {
-      quantize_rows(packing.format, from, row_count, columns, worker, panel);
+      quantize_rows(packing, row_count, worker, panel);
     }
     progress_.add(source_bytes);
   }
@@ -384,9 +387,10 @@ class Packer {
     if (!numbers) throw_error(ErrorCode::corrupt, "tensor {} has an E4M3 that is no number", packing.tensor->name);
   }
 
-  void quantize_rows(const WeightFormat& format, WeightKind from, int row_count, std::int64_t columns, Worker& worker,
-                     std::byte* panel) {
-    WeightKind kind = format.scale_kind;
+  void quantize_rows(const Packing& packing, int row_count, Worker& worker, std::byte* panel) {
+    const WeightFormat& format = packing.format;
+    const std::int64_t columns = packing.tensor->columns();
+    const WeightKind from = kind_of(packing.tensor->dtype), kind = options_.dtype.value_or(from);
     const std::byte* rows = worker.stored.data();
     if (from != kind) {
       convert(from, rows, row_count * columns, kind, worker.converted.data());
@@ -396,12 +400,21 @@ class Packer {
     ScopedFloatEnvironment environment;
     std::int64_t groups = columns / format.group;
     std::size_t row_bytes = columns * dtype_size(dtype_of(kind));
+    std::vector<float> values(options_.quantize->floats ? static_cast<std::size_t>(columns) : 0);
     for (int row = 0; row < row_count; ++row) {
+      if (options_.quantize->floats) {
+        convert(kind, rows + row * row_bytes, columns, WeightKind::float32,
+                reinterpret_cast<std::byte*>(values.data()));
+        quantize_floats(*options_.quantize->floats, dtype_of(kind), values.data(), columns,
+                        worker.codes.data() + row * columns, worker.scales.data() + row * groups);
+        continue;
+      }
       kernels_.quantize_affine[static_cast<int>(kind)](rows + row * row_bytes, columns, kernels::code_bits(format.kind),
                                                        format.group, worker.codes.data() + row * columns,
                                                        worker.scales.data() + row * groups,
                                                        worker.biases.data() + row * groups);
     }
+    check_numbers(packing, row_count, worker);
     pack_codes(format, row_count, columns, worker, panel);
   }
 
@@ -414,6 +427,7 @@ class Packer {
   }
 
   const Checkpoint& checkpoint_;
+  const WeightOptions& options_;
   const kernels::KernelTable& kernels_;
   ThreadPool& threads_;
   Progress progress_;
@@ -429,7 +443,7 @@ PackedWeights pack_weights(const Checkpoint& checkpoint, const WeightOptions& op
                            const kernels::KernelTable& kernels, ThreadPool& threads, ProgressCallback progress) {
   AlignedBuffer<std::byte> storage(plan_weights(checkpoint, options).bytes);
   Layout layout(checkpoint, options, storage.data());
-  Packer packer(checkpoint, layout.packings, kernels, threads, std::move(progress));
+  Packer packer(checkpoint, options, layout.packings, kernels, threads, std::move(progress));
   for (const Packing& packing : layout.packings) packer.pack(packing);
   layout.weights.storage = std::move(storage);
   return std::move(layout.weights);

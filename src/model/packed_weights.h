@@ -11,6 +11,7 @@
 
 #include "core/aligned_buffer.h"
 #include "core/dtype.h"
+#include "core/float_codes.h"
 #include "core/progress.h"
 #include "core/thread_pool.h"
 #include "formats/checkpoint.h"
@@ -25,9 +26,10 @@ enum class ActivationMode { int8, float32 };
 // Quantizing while loading, as MLX does (docs/model.md, MLX checkpoint format): all matrices but g_proj whose columns
 // are a multiple of the group.
 struct Quantization {
-  int bits;          // 2 to 6, or 8
-  int group;         // 32, 64 or 128
-  bool head = true;  // the head too, which is the embedding of a tied model
+  int bits;                              // 2 to 6, or 8
+  int group;                             // 32, 64 or 128
+  bool head = true;                      // the head too, which is the embedding of a tied model
+  std::optional<FloatMode> floats = {};  // codes that are floats, with the bits and the group of the mode
 };
 
 struct WeightOptions {

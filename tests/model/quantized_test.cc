@@ -135,6 +135,66 @@ TEST_P(OracleQuantized, EveryModuleHasTheCodesScalesAndBiasesOfMlx) {
 }
 
 // What the loader packs is what the kernel quantizes, on its way through threads, buffers and panels.
+struct OracleFloatCase {
+  const char* name;  // made from quant-source-bf16 by mlx_lm.convert
+  FloatMode mode;
+  double int8_bound;
+};
+
+class OracleQuantizedFloats : public ::testing::TestWithParam<OracleFloatCase> {};
+INSTANTIATE_TEST_SUITE_P(, OracleQuantizedFloats,
+                         ::testing::Values(OracleFloatCase{"mlx-mxfp4", FloatMode::mxfp4, 1.3 * 2.9e-2},
+                                           OracleFloatCase{"mlx-mxfp8", FloatMode::mxfp8, 1e-5},
+                                           OracleFloatCase{"mlx-nvfp4", FloatMode::nvfp4, 1.3 * 2.9e-2}),
+                         [](const auto& info) { return std::string(float_mode_name(info.param.mode)); });
+
+// The checkpoint that MLX quantized has the same weights, and so the same logits.
+TEST_P(OracleQuantizedFloats, IsTheCheckpointThatMlxMade) {
+  SPARKX_NEEDS_ORACLE();
+  const QuantizationSpec spec = float_mode_spec(GetParam().mode);
+  for (const ActivationMode activations : {ActivationMode::float32, ActivationMode::int8}) {
+    LoadOptions options;
+    options.weights.activations = activations;
+    options.kv_kind = KvKind::float32;
+    const std::filesystem::path made = testing::oracle_dir() / GetParam().name;
+    const auto golden = testing::read_safetensors(made / "golden.safetensors");
+    const auto tokens = golden.at("tokens").as<TokenId>();
+    auto stored = load_model(Checkpoint::open(made), options);
+    const Logits want = run(*stored, tokens, 512);
+    options.weights.quantize = Quantization{spec.bits, spec.group, true, GetParam().mode};
+    auto model = load_model(Checkpoint::open(testing::oracle_dir() / "quant-source-bf16"), options);
+    EXPECT_EQ(model->info().weights, stored->info().weights);
+    const Logits found = run(*model, tokens, 512);
+    EXPECT_TRUE(same_bits(found, want, model->info().vocab_size));
+    const double error = testing::relative_rms(found, golden.at("logits").as<float>());
+    EXPECT_LE(error, activations == ActivationMode::int8 ? GetParam().int8_bound : 1e-5);
+  }
+}
+
+TEST(Quantized, WeightsAreRoundedToTheTypeBeforeTheirScalesAre) {
+  // Rounded to float16 first, the small ones are denormal, and so are their scales.
+  testing::RandomModel random(odd_spec());
+  const std::string path = "model.layers.1.mlp.up_proj";
+  std::vector<float> values = random.values(path + ".weight");
+  for (float& value : values) value *= 1e-5f;
+  random.set_values(path + ".weight", values);
+  ThreadPool threads(2);
+  WeightOptions options{.dtype = WeightKind::float16, .quantize = Quantization{8, 32, true, FloatMode::mxfp8}};
+  const PackedWeights weights = pack_weights(random.open(), options, kernels::kernel_table(), threads);
+  const Linear& linear = weights.layers[1].up_proj;
+  const std::int64_t columns = linear.matrix.columns;
+  std::vector<float> row(columns), decoded(columns), want(columns), scales(columns / 32);
+  std::vector<std::uint8_t> codes(columns);
+  for (std::int64_t r = 0; r < linear.matrix.rows; ++r) {
+    for (std::int64_t k = 0; k < columns; ++k) row[k] = float16_to_float(float_to_float16(values[r * columns + k]));
+    quantize_floats(FloatMode::mxfp8, Dtype::float16, row.data(), columns, codes.data(), scales.data());
+    decode_rows(float_mode_spec(FloatMode::mxfp8), 1, columns, {codes.data(), scales.data(), nullptr, nullptr},
+                want.data());
+    linear.decode_row(kernels::kernel_table(), r, decoded.data());
+    for (std::int64_t k = 0; k < columns; ++k) ASSERT_EQ(decoded[k], want[k]) << r << ", " << k;
+  }
+}
+
 TEST(Quantized, PackedRowsAreTheQuantizedRows) {
   testing::RandomModel random(odd_spec());
   Checkpoint checkpoint = random.open();
@@ -274,6 +334,10 @@ TEST(Quantized, NamesAreParsed) {
   for (int bits : {2, 3, 4, 5, 6}) EXPECT_EQ(parse_quantization(std::to_string(bits) + "bit", 64, true)->bits, bits);
   EXPECT_THROW(parse_quantization("7bit", 64, true), Error);
   EXPECT_THROW(parse_quantization("4bit", 48, true), Error);
+  EXPECT_EQ(parse_quantization("4bit", std::nullopt, true)->group, 64);
+  EXPECT_EQ(parse_quantization("nvfp4", std::nullopt, true)->group, 16);
+  EXPECT_EQ(parse_quantization("mxfp8", 32, true)->floats, FloatMode::mxfp8);
+  EXPECT_THROW(parse_quantization("mxfp4", 64, true), Error);
   EXPECT_EQ(parse_activation_mode("int8"), ActivationMode::int8);
   EXPECT_EQ(parse_activation_mode("float32"), ActivationMode::float32);
   EXPECT_THROW(parse_activation_mode("bfloat16"), Error);
