@@ -22,7 +22,9 @@ inline std::filesystem::path oracle_dir() {
 // The golden logits of a model: inside its folder, beside a GGUF file.
 inline std::filesystem::path golden_file(const std::filesystem::path& model) {
   if (model.extension() != ".gguf") return model / "golden.safetensors";
-  return std::filesystem::path(model).replace_extension(".golden.safetensors");
+  const auto beside = std::filesystem::path(model).replace_extension(".golden.safetensors");
+  // A split model has a folder of its own.
+  return std::filesystem::exists(beside) ? beside : model.parent_path() / "golden.safetensors";
 }
 
 }  // namespace sparkx::testing
