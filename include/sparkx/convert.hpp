@@ -25,7 +25,8 @@ struct ConvertOptions {
   std::string format = "auto";  // "mlx", "hf", "gguf"; "auto": gguf for an output that is called so, else mlx
 
   // "none", or as MLX quantizes: "2bit", "3bit", "4bit", "5bit", "6bit", "8bit", "mxfp4", "mxfp8", "nvfp4"; for GGUF
-  // its own names: "Q8_0", "Q4_K_M", … What is stored as codes already keeps them where the output can hold them.
+  // its own names: "Q8_0", "Q4_K_M", … What is stored as codes already keeps them where the output can hold them; a
+  // name of GGUF's decides for all, and codes stay only where its type holds them.
   std::string quantize = "none";
   std::optional<int> group_size = {};  // columns that share a scale: 32, 64 or 128 of "4bit" and its like; absent: 64
   std::string recipe = {};             // mlx-lm's mixtures: "mixed_2_6", "mixed_3_4", "mixed_3_6", "mixed_4_6"

@@ -26,6 +26,7 @@ constexpr const char* kExamples = R"(Examples:
   sparkx convert -m DIR -o DIR-4bit -q                             4 bits, as mlx_lm.convert does it
   sparkx convert -m DIR -o DIR-mixed --recipe mixed_3_6            3 bits, and 6 where they matter most
   sparkx convert -m DIR -o OUT --quantize 4bit --predicate 'down_proj=6' --predicate 'lm_head|embedding=8'
+  sparkx convert -m DIR -o model.gguf --quantize Q4_K_M            one file, as llama.cpp reads it
   sparkx convert -m INT8-DIR -o OUT --dry-run                      check everything, show the plan, write nothing
   sparkx convert -m MLX-DIR -o OUT --format hf --dtype bfloat16    back to plain numbers)";
 
