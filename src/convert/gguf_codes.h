@@ -1,5 +1,5 @@
 // Codes of a source in GGUF's blocks, without quantizing again: of MLX's affine and MXFP4 modes and of
-// compressed-tensors' integers those whose groups and values a type of blocks has (docs/convert.md, GGUF).
+// compressed-tensors' integers those whose groups and values a type of blocks has (docs/gguf.md).
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Weights as the blocks of a GGUF file (docs/model.md, GGUF; docs/convert.md, GGUF): the encoders of the types that
+// Weights as the blocks of a GGUF file (docs/model.md, GGUF; docs/gguf.md): the encoders of the types that
 // sparkx writes. gguf_blocks.h in formats/ is the way back.
 #pragma once
 
