@@ -50,12 +50,28 @@ void dot_tile(const PanelMatrix& w, std::int64_t panel, const typename Tile::Inp
   }
 }
 
-// One tile: `tokens` tokens, at most T, and as many of the `panels` panels as a tile holds. Returns that number.
+// Tiles have Tile::kTokens tokens or a power of two below it: with every number of tokens there would be three times
+// the code, and the time to compile it.
+constexpr int lower_size(int tokens) {
+  int size = 0;
+  for (int power = 1; power < tokens; power *= 2) size = power;
+  return size;
+}
+// Tokens of the next tile when so many are left, at most `most`.
+constexpr int tile_size(std::int64_t left, int most) {
+  const int lower = lower_size(most);
+  if (left < most) return lower <= left ? lower : tile_size(left, lower);
+  // 16 are 8 + 8, not 12 + 4.
+  return 2 * lower > most && 2 * lower <= left && left < most + lower ? lower : most;
+}
+
+// One tile: `tokens` tokens, T or a lower size, and as many of the `panels` panels as a tile holds. Returns that
+// number.
 template <class Tile, int T>
 inline int dot_some_panels(const PanelMatrix& w, std::int64_t panel, std::int64_t panels, const typename Tile::Input& x,
                            std::int64_t token, int tokens, float* out, std::int64_t out_stride) {
   if constexpr (T > 1) {
-    if (tokens < T) return dot_some_panels<Tile, T - 1>(w, panel, panels, x, token, tokens, out, out_stride);
+    if (tokens < T) return dot_some_panels<Tile, lower_size(T)>(w, panel, panels, x, token, tokens, out, out_stride);
   }
   constexpr int P = tile_panels(T, Tile::kVectors, Tile::kPanels);
   if (panels < P) {
@@ -72,21 +88,19 @@ void dot_tiles(const PanelMatrix& w, std::int64_t panel_begin, std::int64_t pane
   // Tokens whose activations stay in the second-level cache while the panels pass by.
   constexpr std::int64_t kTokenGroup = 4 * Tile::kTokens;
   for (std::int64_t group = token_begin; group < token_end; group += kTokenGroup) {
-    const std::int64_t tokens = token_end - group < kTokenGroup ? token_end - group : kTokenGroup;
-    // Balanced tiles: 16 tokens are 8 + 8, not 12 + 4.
-    const std::int64_t tiles = (tokens + Tile::kTokens - 1) / Tile::kTokens;
+    const std::int64_t group_end = token_end - group < kTokenGroup ? token_end : group + kTokenGroup;
     const std::int64_t panel_step =
-        tile_panels(static_cast<int>((tokens + tiles - 1) / tiles), Tile::kVectors, Tile::kPanels);
+        tile_panels(tile_size(group_end - group, Tile::kTokens), Tile::kVectors, Tile::kPanels);
     for (std::int64_t chunk = panel_begin; chunk < panel_end; chunk += panel_step) {
       const std::int64_t chunk_end = panel_end - chunk < panel_step ? panel_end : chunk + panel_step;
-      for (std::int64_t tile = 0; tile < tiles; ++tile) {
-        const std::int64_t token = group + tokens * tile / tiles;
-        const int tile_tokens = static_cast<int>(group + tokens * (tile + 1) / tiles - token);
+      for (std::int64_t token = group; token < group_end;) {
+        const int tokens = tile_size(group_end - token, Tile::kTokens);
         for (std::int64_t panel = chunk; panel < chunk_end;) {
           panel += dot_some_panels<Tile, Tile::kTokens>(
-              w, panel, chunk_end - panel, x, token, tile_tokens,
+              w, panel, chunk_end - panel, x, token, tokens,
               out + (token - token_begin) * out_stride + (panel - panel_begin) * kLanes, out_stride);
         }
+        token += tokens;
       }
     }
   }
