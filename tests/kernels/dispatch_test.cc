@@ -40,7 +40,8 @@ TEST(Dispatch, EveryTableIsComplete) {
     for (int kind = 0; kind < kWeightKinds; ++kind) {
       EXPECT_NE(table->dot[kind], nullptr);
       EXPECT_NE(table->decode_row[kind], nullptr);
-      EXPECT_EQ(table->dot_codes[kind] == nullptr, is_dense(static_cast<WeightKind>(kind)));
+      const bool coded = coded_form({static_cast<WeightKind>(kind)}) != ActivationForm::values;
+      EXPECT_EQ(table->dot_codes[kind] != nullptr, coded);
     }
     for (int kind = 0; kind < kKvKinds; ++kind) {
       EXPECT_NE(table->store_key[kind], nullptr);
