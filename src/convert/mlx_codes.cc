@@ -7,6 +7,8 @@
 #include "convert/folder.h"
 #include "convert/source.h"
 #include "core/error.h"
+#include "core/float_codes.h"
+#include "formats/bit_stream.h"
 
 namespace sparkx {
 namespace {
@@ -58,7 +60,7 @@ double encode_affine(const QuantizedMatrix& matrix, std::int64_t row_begin, std:
   CodeStorage storage(spec, rows, columns);
   const CodeBuffers source = storage.buffers();
   matrix.read(row_begin, row_end, source);
-  pack_codes(source.codes, rows * columns, mode.bits, out[0]);
+  pack_codes(source.codes, mode.bits, rows * columns, out[0]);
   const std::int64_t groups = columns / mode.group, source_groups = spec.groups(columns);
   const auto count = static_cast<std::size_t>(rows * groups);
   Coefficients scales(type, count), biases(type, count);
@@ -80,10 +82,11 @@ void encode_floats(const QuantizedMatrix& matrix, std::int64_t row_begin, std::i
   CodeStorage storage(matrix.spec, rows, columns);
   const CodeBuffers source = storage.buffers();
   matrix.read(row_begin, row_end, source);
-  pack_codes(source.codes, rows * columns, mode.bits, out[0]);
+  pack_codes(source.codes, mode.bits, rows * columns, out[0]);
+  const FloatMode float_mode = sparkx::float_mode(mode.mode).value();
   for (std::int64_t i = 0; i < rows * (columns / mode.group); ++i) {
     if (!std::isfinite(source.scales[i])) throw_error(ErrorCode::corrupt, "a scale is not finite");
-    out[1][i] = static_cast<std::byte>(scale_code(mode, source.scales[i]));
+    out[1][i] = static_cast<std::byte>(float_mode_scale_code(float_mode, source.scales[i]));
   }
 }
 
@@ -99,11 +102,10 @@ std::optional<MlxMode> mlx_mode_of(const QuantizedMatrix& matrix, std::int64_t c
       if (group != 32 && group != 64 && group != 128) return std::nullopt;
       return MlxMode{"affine", mlx_bits(spec.bits), group};
     case CodeValues::e2m1:
-      if (spec.scale_dtype == Dtype::float8_e8m0 && spec.group == 32) return MlxMode{"mxfp4", 4, 32};
-      if (spec.scale_dtype == Dtype::float8_e4m3 && spec.group == 16) return MlxMode{"nvfp4", 4, 16};
-      return std::nullopt;
     case CodeValues::e4m3:
-      if (spec.scale_dtype == Dtype::float8_e8m0 && spec.group == 32) return MlxMode{"mxfp8", 8, 32};
+      for (const char* name : {"mxfp4", "mxfp8", "nvfp4"}) {
+        if (spec == float_mode_spec(float_mode(name).value())) return parse_mlx_mode(name, std::nullopt);
+      }
       return std::nullopt;
     case CodeValues::iq4:
       return std::nullopt;

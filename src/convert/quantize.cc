@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <vector>
 
 #include "convert/source.h"
 #include "core/error.h"
 #include "core/float_codes.h"
 #include "core/float_environment.h"
+#include "formats/bit_stream.h"
 #include "kernels/kernels.h"
 
 namespace sparkx {
@@ -27,23 +27,23 @@ void quantize_affine(const MlxMode& mode, Dtype type, const std::byte* row, std:
   std::vector<float> row_scales(groups), row_biases(groups);
   kernels::kernel_table().quantize_affine[static_cast<int>(kind_of(type))](
       row, columns, mode.bits, mode.group, codes.data(), row_scales.data(), row_biases.data());
-  pack_codes(codes.data(), columns, mode.bits, weight);
+  pack_codes(codes.data(), mode.bits, columns, weight);
   store_values(type, row_scales.data(), groups, scales);
   store_values(type, row_biases.data(), groups, biases);
 }
 
-// Of a mode that is not affine.
-FloatMode floats_of(const MlxMode& mode) {
-  return *float_mode(mode.mode);
-}
-
-void quantize_to_floats(const MlxMode& mode, Dtype type, std::span<const float> values, std::int64_t columns,
-                        std::byte* weight, std::byte* scales) {
+void quantize_to_floats(const MlxMode& mode, Dtype type, std::span<const float> values, std::byte* weight,
+                        std::byte* scales) {
+  const FloatMode float_mode = sparkx::float_mode(mode.mode).value();
+  const auto columns = static_cast<std::int64_t>(values.size());
+  const auto groups = static_cast<std::size_t>(columns / mode.group);
   std::vector<std::uint8_t> codes(values.size());
-  std::vector<float> row_scales(static_cast<std::size_t>(columns / mode.group));
-  quantize_floats(floats_of(mode), type, values.data(), columns, codes.data(), row_scales.data());
-  for (const float scale : row_scales) *scales++ = static_cast<std::byte>(scale_code(mode, scale));
-  pack_codes(codes.data(), columns, mode.bits, weight);
+  std::vector<float> row_scales(groups);
+  quantize_floats(float_mode, type, values.data(), columns, codes.data(), row_scales.data());
+  pack_codes(codes.data(), mode.bits, columns, weight);
+  for (std::size_t g = 0; g < groups; ++g) {
+    scales[g] = static_cast<std::byte>(float_mode_scale_code(float_mode, row_scales[g]));
+  }
 }
 
 }  // namespace
@@ -78,19 +78,6 @@ std::optional<MlxMode> parse_mlx_mode(std::string_view name, std::optional<int> 
   return found->mode;
 }
 
-void pack_codes(const std::uint8_t* codes, std::int64_t count, int bits, std::byte* out) {
-  std::uint32_t pending = 0;
-  int held = 0;
-  for (std::int64_t i = 0; i < count; ++i) {
-    pending |= std::uint32_t{codes[i]} << held;
-    for (held += bits; held >= 8; held -= 8, pending >>= 8) *out++ = static_cast<std::byte>(pending);
-  }
-}
-
-std::uint8_t scale_code(const MlxMode& mode, float scale) {
-  return float_mode_scale_code(floats_of(mode), scale);
-}
-
 void quantize_row(const MlxMode& mode, Dtype type, const std::byte* row, std::int64_t columns, std::byte* weight,
                   std::byte* scales, std::byte* biases) {
   const ScopedFloatEnvironment environment;
@@ -102,7 +89,7 @@ void quantize_row(const MlxMode& mode, Dtype type, const std::byte* row, std::in
   if (mode.is_affine()) {
     quantize_affine(mode, type, row, columns, weight, scales, biases);
   } else {
-    quantize_to_floats(mode, type, values, columns, weight, scales);
+    quantize_to_floats(mode, type, values, weight, scales);
   }
 }
 

@@ -1,4 +1,4 @@
-// Quantizing as MLX does it (docs/model.md, MLX checkpoint format), and codes as it packs them.
+// Quantizing as MLX does it (docs/model.md, MLX checkpoint format).
 #pragma once
 
 #include <cstddef>
@@ -26,13 +26,6 @@ struct MlxMode {
 // "4bit", "mxfp4", …; absent for "none". `group` is for the affine modes, 64 when absent. Throws
 // Error{invalid_argument}.
 std::optional<MlxMode> parse_mlx_mode(std::string_view name, std::optional<int> group);
-
-// Codes of `bits` each, the first in the lowest bits of the first byte; `count` * bits is a multiple of 8.
-void pack_codes(const std::uint8_t* codes, std::int64_t count, int bits, std::byte* out);
-
-// The byte that a mode that is not affine has for a scale: of nvfp4 the nearest, of the others the least that is not
-// below it.
-std::uint8_t scale_code(const MlxMode& mode, float scale);
 
 // Quantizes a row of `columns` elements of a type. `weight` is packed codes, `scales` one element a group (of the row's
 // type, or a byte), `biases` likewise, of affine only. Throws Error{corrupt} where the row has values that are not

@@ -47,4 +47,13 @@ void unpack_codes(const std::byte* packed, int bits, std::int64_t count, std::ui
   }
 }
 
+void pack_codes(const std::uint8_t* codes, int bits, std::int64_t count, std::byte* packed) {
+  std::uint32_t pending = 0;
+  int held = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    pending |= std::uint32_t{codes[i]} << held;
+    for (held += bits; held >= 8; held -= 8, pending >>= 8) *packed++ = static_cast<std::byte>(pending);
+  }
+}
+
 }  // namespace sparkx
