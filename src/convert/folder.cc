@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "convert/gguf_source.h"
 #include "convert/source.h"
 #include "core/error.h"
 #include "formats/safetensors.h"
@@ -133,9 +134,7 @@ TextFile shard_index(const Target& target, int indent) {
 
 json::Value source_config(const Checkpoint& checkpoint) {
   const std::optional<std::string> text = checkpoint.text_file("config.json");
-  if (!text) {
-    throw_error(ErrorCode::unsupported, "a GGUF file can be converted to GGUF only: it has no config.json");
-  }
+  if (!text) return config_of(checkpoint.config());
   json::Value config = json::parse(*text, checkpoint.display_name("config.json"));
   print_floats_as_python(config);
   return config;
@@ -159,6 +158,10 @@ void remove_member(json::Value& object, std::string_view key) {
 }
 
 void add_tokenizer_files(const Checkpoint& checkpoint, Target& target) {
+  if (checkpoint.gguf_metadata() != nullptr) {
+    for (TextFile& file : tokenizer_files_of(checkpoint)) target.texts.push_back(std::move(file));
+    return;
+  }
   constexpr std::array kFiles = {
       "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",     "vocab.json",
       "merges.txt",     "chat_template.jinja",   "chat_template.json",      "generation_config.json"};

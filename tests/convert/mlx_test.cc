@@ -71,7 +71,9 @@ TEST_P(MlxOutput, IsWhatMlxLmWrites) {
 // mlx_lm.convert leaves what is quantized as it is.
 class MlxSource : public ::testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Oracle, MlxSource,
-                         ::testing::Values("mlx-4bit-g64", "mlx-4bit-g32", "mlx-4bit-g128", "mlx-8bit-g64",
+                         ::testing::Values("mlx-2bit-g32", "mlx-3bit-g64", "mlx-4bit-g64", "mlx-4bit-g32",
+                                           "mlx-4bit-g128", "mlx-5bit-g64", "mlx-6bit-g128", "mlx-8bit-g64",
+                                           "mlx-mxfp4", "mlx-mxfp8", "mlx-nvfp4", "mlx-mixed-3-6",
                                            "mlx-4bit-g32-biased"),
                          [](const auto& info) {
                            std::string name = info.param;
@@ -189,9 +191,11 @@ TEST(CompressedToMlx, ScalesOfARowAreRepeatedAndActivationsRecorded) {
 TEST(CompressedToMlx, AQuantizedHeadUntiesTheModel) {
   SPARKX_NEEDS_ORACLE();
   const TempDir dir;
-  const Conversion conversion(oracle_dir() / "ct-tied-int8-head", dir / "out", {});
+  Conversion conversion(oracle_dir() / "ct-tied-int8-head", dir / "out", {});
   EXPECT_EQ(conversion.plan().notes.size(), 1u);
-  convert(oracle_dir() / "ct-tied-int8-head", dir / "out");
+  conversion.run();
+  const std::vector<std::string>& files = conversion.plan().files;
+  EXPECT_EQ(testing::files_in(dir / "out"), std::set<std::string>(files.begin(), files.end()));
   EXPECT_EQ(*json_in(dir / "out/config.json").find("tie_word_embeddings"), json::Value(false));
 }
 
@@ -269,6 +273,7 @@ TEST_F(DenseModel, TheLastRuleThatMatchesDecides) {
   EXPECT_EQ(*quantization.find("model.layers.1.mlp.down_proj"),
             json::Value(json::Object{{"group_size", 32}, {"bits", 8}, {"mode", "affine"}}));
   EXPECT_EQ(quantization.find("model.layers.0.self_attn.q_k_v_proj"), nullptr);
+  EXPECT_NO_THROW(Checkpoint::open(dir_ / "out"));
 }
 
 TEST_F(DenseModel, ARuleAloneQuantizesItsModulesOnly) {
