@@ -15,6 +15,7 @@
 #include "core/aligned_buffer.h"
 #include "core/cpu_features.h"
 #include "core/error.h"
+#include "core/float_environment.h"
 #include "core/progress.h"
 #include "core/thread_pool.h"
 #include "engine/builtin_model.h"
@@ -76,6 +77,7 @@ class Runner {
 
   // Without an output the rows are made all the same: what is wrong with them shows.
   void run(const Staging* output) {
+    const ScopedFloatEnvironment environment;
     for (std::size_t i = 0; i < target_.tensors.size(); ++i) {
       const TensorPlan& plan = target_.tensors[i];
       const std::int64_t rows = plan.tensor->rows(), step = rows_at_a_time(*plan.tensor);
@@ -168,7 +170,9 @@ struct Conversion::Impl {
       plan.files.push_back(file.name);
       plan.output_bytes += file.bytes;
     }
-    for (const TextFile& file : target.texts) {
+    std::vector<TextFile> texts = reports(std::vector<double>(target.tensors.size()));  // names and about the size
+    texts.insert(texts.begin(), target.texts.begin(), target.texts.end());
+    for (const TextFile& file : texts) {
       plan.files.push_back(file.name);
       plan.output_bytes += file.text.size();
     }

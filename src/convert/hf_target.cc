@@ -31,11 +31,14 @@ Target plan_hugging_face(const Checkpoint& checkpoint, const ConvertOptions& opt
   }
   json::Value config = source_config(checkpoint);
   Target target;
+  // Of weights that are decoded config.json may say the type; what are numbers already stays as it is.
+  const bool asked_for = options.dtype != "auto";
   const std::optional<Dtype> dtype = parse_output_dtype(options.dtype, config);
   bool decoded = false;
   for (const TensorInfo* tensor : in_parameter_order(checkpoint)) {
     const QuantizedMatrix* matrix = checkpoint.find_quantized(tensor->name);
-    target.tensors.push_back(dense_plan(checkpoint, *tensor, dtype.value_or(tensor->dtype)));
+    const Dtype type = asked_for || matrix != nullptr ? dtype.value_or(tensor->dtype) : tensor->dtype;
+    target.tensors.push_back(dense_plan(checkpoint, *tensor, type));
     if (matrix == nullptr) continue;
     decoded = true;
     target.tensors.back().reason = "decoded";
@@ -48,7 +51,7 @@ Target plan_hugging_face(const Checkpoint& checkpoint, const ConvertOptions& opt
     remove_member(config, "quantization_config");
     target.notes.push_back("quantized weights are decoded: the output is larger, and no more exact than the source");
   }
-  if (decoded || options.dtype != "auto") describe_dtype(config, target.tensors.front().parts.front().dtype.value());
+  if (decoded || asked_for) describe_dtype(config, target.tensors.front().parts.front().dtype.value());
   set_member(config, "tie_word_embeddings", checkpoint.config().tie_word_embeddings);
   place_in_shards(target, options.shard_bytes, "pt");
   target.texts.push_back(config_file(config, kIndent));

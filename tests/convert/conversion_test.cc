@@ -73,6 +73,21 @@ TEST(HuggingFace, IsSplitAsAskedFor) {
   EXPECT_EQ(json_in(dir / "out/config.json").find("torch_dtype"), nullptr);
 }
 
+TEST(HuggingFace, NumbersStayInTheTypeTheyHave) {
+  SPARKX_NEEDS_ORACLE();
+  const TempDir dir;
+  fs::copy(oracle_dir() / "tied-f32", dir / "source");
+  fs::permissions(dir / "source", fs::perms::owner_all);
+  std::string config = read_file(dir / "source/config.json");
+  config.insert(config.rfind('}'), ", \"torch_dtype\": \"bfloat16\"");
+  fs::remove(dir / "source/config.json");
+  dir.write("source/config.json", config);
+  convert(dir / "source", dir / "out", {.format = "hf"});
+  testing::expect_same_tensors(dir / "out", dir / "source");
+  convert(dir / "source", dir / "half", {.format = "hf", .dtype = "bfloat16"});
+  EXPECT_EQ(testing::tensors_in(dir / "half").at("model.norm.weight").dtype, "BF16");
+}
+
 TEST(HuggingFace, IsForPlainNumbers) {
   const TempDir dir;
   EXPECT_EQ(error_of([&] { Conversion("", dir / "out", {.format = "hf", .quantize = "4bit"}); }),
