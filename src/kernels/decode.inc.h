@@ -63,23 +63,28 @@ inline __attribute__((always_inline)) void half_stretch_values(const std::byte* 
 }
 
 // Half a stretch of two levels, `j` its sub-block of 64 columns.
-template <WeightKind kind, int j, int half>
-inline void decode_two_levels(const std::byte* stretch, F32x16 d, F32x16 dmin, const SubScales<kind>& sub, float* out) {
+template <WeightKind kind, int j, int half, class Write>
+inline __attribute__((always_inline)) void decode_two_levels(const std::byte* stretch, F32x16 d, F32x16 dmin,
+                                                             const SubScales<kind>& sub, const Write& write) {
   const F32x16 scale = d * to_float(sub.template scales<j>());
   const F32x16 zero = splat<F32x16>(static_cast<float>(two_level_zero(kind)));
   if constexpr (has_minima(kind)) {
     const F32x16 minimum = negate(dmin * to_float(sub.template minimum<j>()));
     half_stretch_values<kind, half>(
-        stretch, zero, [&](int column, F32x16 value) { store(out + column * kLanes, fma(scale, value, minimum)); });
+        stretch, zero, [&](int column, F32x16 value) __attribute__((always_inline)) {
+          write(column, fma(scale, value, minimum));
+        });
   } else {
-    half_stretch_values<kind, half>(stretch, zero,
-                                    [&](int column, F32x16 value) { store(out + column * kLanes, scale * value); });
+    half_stretch_values<kind, half>(
+        stretch, zero, [&](int column, F32x16 value) __attribute__((always_inline)) { write(column, scale * value); });
   }
 }
 
-// Columns k … k + 15 of a block whose codes begin at `block`, k a multiple of 16: out [16 columns][16 rows].
-template <WeightKind kind>
-void decode_columns(const std::byte* block, const CodeLayout& layout, std::int64_t k, float* out) {
+// Calls write(column, weights) for columns 0 … 15 from column k of a block on, whose codes begin at `block`; k is a
+// multiple of 16.
+template <WeightKind kind, class Write>
+inline __attribute__((always_inline)) void each_decoded_column(const std::byte* block, const CodeLayout& layout,
+                                                               std::int64_t k, const Write& write) {
   const std::byte* group = block + (k >> layout.shift) * layout.group_bytes;
   const std::int64_t in_group = k & (layout.group - 1);
   const std::byte* stretch = group + layout.codes_offset + in_group / kStretchColumns * kStretchBytes<kind>;
@@ -92,22 +97,27 @@ void decode_columns(const std::byte* block, const CodeLayout& layout, std::int64
       constexpr int kSecond = sub_block_columns(kind) == 16 ? 1 : 0, kThird = 1 + kSecond;
       switch (in_group % 64 / 16) {
         case 0:
-          return decode_two_levels<kind, 0, 0>(stretch, d, dmin, sub, out);
+          return decode_two_levels<kind, 0, 0>(stretch, d, dmin, sub, write);
         case 1:
-          return decode_two_levels<kind, kSecond, 1>(stretch, d, dmin, sub, out);
+          return decode_two_levels<kind, kSecond, 1>(stretch, d, dmin, sub, write);
         case 2:
-          return decode_two_levels<kind, kThird, 0>(stretch, d, dmin, sub, out);
+          return decode_two_levels<kind, kThird, 0>(stretch, d, dmin, sub, write);
         default:
-          return decode_two_levels<kind, kThird + kSecond, 1>(stretch, d, dmin, sub, out);
+          return decode_two_levels<kind, kThird + kSecond, 1>(stretch, d, dmin, sub, write);
       }
     }
   }
   const bool sixteens = layout.scale_kind == WeightKind::e4m3;
   const F32x16 scale = load_group_scales<kind>(group, layout, sixteens ? static_cast<int>(in_group / 16) : 0);
   const auto decode = [&](F32x16 zero, auto weight) __attribute__((always_inline)) {
-    const auto write = [&](int column, F32x16 value) { store(out + column * kLanes, weight(value)); };
-    second_half ? half_stretch_values<kind, 1>(stretch, zero, write)
-                : half_stretch_values<kind, 0>(stretch, zero, write);
+    const auto write_weight = [&](int column, F32x16 value) __attribute__((always_inline)) {
+      write(column, weight(value));
+    };
+    if (second_half) {
+      half_stretch_values<kind, 1>(stretch, zero, write_weight);
+    } else {
+      half_stretch_values<kind, 0>(stretch, zero, write_weight);
+    }
   };
   if (layout.scheme == CodeScheme::affine) {
     const F32x16 bias = load_group_biases(group, layout);
@@ -115,6 +125,25 @@ void decode_columns(const std::byte* block, const CodeLayout& layout, std::int64
   } else {
     decode(load_group_zeros(group, layout), [&](F32x16 value) { return scale * value; });
   }
+}
+
+// The same: out [16 columns][16 rows].
+template <WeightKind kind>
+void decode_columns(const std::byte* block, const CodeLayout& layout, std::int64_t k, float* out) {
+  each_decoded_column<kind>(
+      block, layout,
+      k, [out](int column, F32x16 weights) __attribute__((always_inline)) { store(out + column * kLanes, weights); });
+}
+
+// The same for one token: `sum` goes on with the chain of these columns.
+template <WeightKind kind>
+__attribute__((noinline)) F32x16 decoded_chain(const std::byte* block, const CodeLayout& layout, std::int64_t k,
+                                               const float* x, F32x16 sum) {
+  each_decoded_column<kind>(
+      block, layout, k, [&](int column, F32x16 weights) __attribute__((always_inline)) {
+        sum = fma(weights, splat<F32x16>(x[column]), sum);
+      });
+  return sum;
 }
 
 // One row of a matrix as floats: lane row % 16 of its panel.

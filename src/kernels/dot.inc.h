@@ -135,8 +135,16 @@ struct FloatTile {
     if constexpr (is_dense(kind)) {
       panel_chains<kind, P, T>(panels, w.panel_bytes, values, x.stride, columns, sums);
     } else {
+      std::int64_t c = 0;
+      if constexpr (T == 1) {  // weights meet their one activation at once; the panels hide each other's latency
+        for (; c + kDecodedColumns <= columns; c += kDecodedColumns) {
+          for (int p = 0; p < P; ++p) {
+            sums[p][0] = decoded_chain<kind>(panels + p * w.panel_bytes, layout, c, values + c, sums[p][0]);
+          }
+        }
+      }
       alignas(64) float decoded[P * kStretchColumns * kLanes];
-      for (std::int64_t c = 0; c < columns; c += kStretchColumns) {
+      for (; c < columns; c += kStretchColumns) {
         const std::int64_t count = columns - c < kStretchColumns ? columns - c : kStretchColumns;
         for (int p = 0; p < P; ++p) {
           for (std::int64_t i = 0; i < count; i += kDecodedColumns) {
