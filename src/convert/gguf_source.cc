@@ -171,7 +171,10 @@ std::vector<TextFile> tokenizer_files_of(const Checkpoint& checkpoint) {
   if (!config.eos_token_ids.empty()) generation.emplace_back("eos_token_id", one_or_list(config.eos_token_ids));
   if (config.pad_token_id) generation.emplace_back("pad_token_id", *config.pad_token_id);
   const GenerationConfig& suggested = checkpoint.generation_config();
-  if (suggested.temperature) generation.emplace_back("temperature", *suggested.temperature);
+  if (suggested.temperature) {  // 0 is how GGUF says "greedy", which transformers refuses as a temperature
+    generation.emplace_back("do_sample", *suggested.temperature > 0);
+    if (*suggested.temperature > 0) generation.emplace_back("temperature", *suggested.temperature);
+  }
   if (suggested.top_p) generation.emplace_back("top_p", *suggested.top_p);
   if (suggested.top_k) generation.emplace_back("top_k", *suggested.top_k);
   if (suggested.min_p) generation.emplace_back("min_p", *suggested.min_p);
