@@ -1,15 +1,20 @@
 # Flags for the tables of kernels/tables/. Only these files are compiled for more than the baseline of the platform; each
 # holds nothing but internal functions and one constant, so that no code of theirs can stand in for another file's.
 set(kernel_flags -fno-math-errno) # a square root is one instruction
+# Tables that are the code of another one on another layer, mostly for tests: sanitizers look at the others, and would take minutes
+# to compile these.
+set(twin_flags -fno-sanitize=all)
 set_source_files_properties(kernels/math.cc kernels/tables/reference.cc
   PROPERTIES COMPILE_OPTIONS "${kernel_flags}")
 # For tests only: quick to compile in a release build, quick enough to run in a debug build.
-set_source_files_properties(kernels/tables/emulated512.cc PROPERTIES COMPILE_OPTIONS "${kernel_flags};-O2")
+set_source_files_properties(kernels/tables/emulated512.cc PROPERTIES COMPILE_OPTIONS "${kernel_flags};${twin_flags};-O2")
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
-  set_source_files_properties(kernels/tables/avx2.cc kernels/tables/emulatedvnni.cc
+  set_source_files_properties(kernels/tables/avx2.cc
     PROPERTIES COMPILE_OPTIONS "${kernel_flags};-mavx2;-mfma;-mf16c")
+  set_source_files_properties(kernels/tables/emulatedvnni.cc
+    PROPERTIES COMPILE_OPTIONS "${kernel_flags};${twin_flags};-mavx2;-mfma;-mf16c")
   set_source_files_properties(kernels/tables/avxvnni.cc
-    PROPERTIES COMPILE_OPTIONS "${kernel_flags};-mavx2;-mfma;-mf16c;-mavxvnni")
+    PROPERTIES COMPILE_OPTIONS "${kernel_flags};${twin_flags};-mavx2;-mfma;-mf16c;-mavxvnni")
   # GCC 12 takes the undefined operand inside its own AVX-512 intrinsics for a mistake of ours (GCC bug 105593).
   set_source_files_properties(kernels/tables/avx512.cc
     PROPERTIES COMPILE_OPTIONS "${kernel_flags};-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mavx512vnni;-mfma;-mf16c;$<$<CXX_COMPILER_ID:GNU>:-Wno-uninitialized>;$<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>")
