@@ -122,12 +122,23 @@ std::vector<OutputPart> mlx_parts(const TensorInfo& tensor, const MlxMode& mode,
   return parts;
 }
 
-TensorPlan kept_codes_plan(const Checkpoint& checkpoint, const TensorInfo& tensor, const MlxMode& mode, Dtype type) {
+namespace {
+
+// What every plan of a tensor in MLX's codes says, all but how they are made.
+TensorPlan plan_without_encode(const Checkpoint& checkpoint, const TensorInfo& tensor, const MlxMode& mode,
+                               Dtype type) {
   TensorPlan plan;
   plan.tensor = &tensor;
   plan.source = storage_name(checkpoint, tensor);
   plan.target = mode.name();
   plan.parts = mlx_parts(tensor, mode, type);
+  return plan;
+}
+
+}  // namespace
+
+TensorPlan kept_codes_plan(const Checkpoint& checkpoint, const TensorInfo& tensor, const MlxMode& mode, Dtype type) {
+  TensorPlan plan = plan_without_encode(checkpoint, tensor, mode, type);
   plan.encode = [matrix = checkpoint.find_quantized(tensor.name), &tensor, mode, type](
                     std::int64_t begin, std::int64_t end, std::span<std::byte* const> out) {
     if (mode.is_affine()) return encode_affine(*matrix, begin, end, tensor.columns(), mode, type, out);
@@ -138,11 +149,7 @@ TensorPlan kept_codes_plan(const Checkpoint& checkpoint, const TensorInfo& tenso
 }
 
 TensorPlan quantized_plan(const Checkpoint& checkpoint, const TensorInfo& tensor, const MlxMode& mode, Dtype type) {
-  TensorPlan plan;
-  plan.tensor = &tensor;
-  plan.source = storage_name(checkpoint, tensor);
-  plan.target = mode.name();
-  plan.parts = mlx_parts(tensor, mode, type);
+  TensorPlan plan = plan_without_encode(checkpoint, tensor, mode, type);
   plan.encode = [&checkpoint, &tensor, mode, type, parts = plan.parts](std::int64_t begin, std::int64_t end,
                                                                        std::span<std::byte* const> out) {
     const std::size_t row_bytes = static_cast<std::size_t>(tensor.columns()) * dtype_size(type);

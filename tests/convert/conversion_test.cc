@@ -27,11 +27,7 @@ class HuggingFaceOutput : public ::testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Oracle, HuggingFaceOutput,
                          ::testing::Values("mlx-4bit-g64", "mlx-8bit-g64", "mlx-4bit-g32-biased", "ct-w4a16-g32-asym",
                                            "ct-w8a16-channel"),
-                         [](const auto& info) {
-                           std::string name = info.param;
-                           std::replace(name.begin(), name.end(), '-', '_');
-                           return name;
-                         });
+                         testing::case_name);
 
 TEST_P(HuggingFaceOutput, DecodedToFloat32HasTheSameLogits) {
   SPARKX_NEEDS_ORACLE();

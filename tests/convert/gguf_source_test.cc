@@ -76,11 +76,7 @@ class GgufSource : public ::testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Oracle, GgufSource,
                          ::testing::Values("F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q2_K",
                                            "Q3_K_M", "Q4_K_M", "Q5_K_M", "Q6_K", "IQ4_NL", "IQ4_XS", "untied-F32"),
-                         [](const auto& info) {
-                           std::string name = info.param;
-                           std::replace(name.begin(), name.end(), '-', '_');
-                           return name;
-                         });
+                         testing::case_name);
 
 TEST_P(GgufSource, AsNumbersHasTheSameWeights) {
   SPARKX_NEEDS_ORACLE();

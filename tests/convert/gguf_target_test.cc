@@ -62,12 +62,6 @@ bool has_note(const ConversionPlan& plan, std::string_view text) {
                      [text](const std::string& note) { return note.find(text) != note.npos; });
 }
 
-std::string parameter_name(const ::testing::TestParamInfo<const char*>& info) {
-  std::string name = info.param;
-  std::replace(name.begin(), name.end(), '-', '_');
-  return name;
-}
-
 TEST(GgufTarget, TheBuiltInModelKeepsItsBitsInOneFile) {
   const TempDir dir;
   convert("", dir / "m.gguf");
@@ -156,7 +150,7 @@ TEST(GgufTarget, ValuesThatDoNotFitLeaveNothingBehind) {
 
 class GgufPyTypes : public ::testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Oracle, GgufPyTypes, ::testing::Values("F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1"),
-                         parameter_name);
+                         testing::case_name);
 
 TEST_P(GgufPyTypes, MatricesAreTheBytesOfGgufPy) {
   SPARKX_NEEDS_ORACLE();
@@ -174,7 +168,7 @@ TEST_P(GgufPyTypes, MatricesAreTheBytesOfGgufPy) {
 }
 
 class LlamaQuantizeTypes : public ::testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Oracle, LlamaQuantizeTypes, ::testing::Values("Q4_K_M", "Q5_K_M", "Q6_K"), parameter_name);
+INSTANTIATE_TEST_SUITE_P(Oracle, LlamaQuantizeTypes, ::testing::Values("Q4_K_M", "Q5_K_M", "Q6_K"), testing::case_name);
 
 TEST_P(LlamaQuantizeTypes, MatricesAreAsNearToTheWeightsAsThoseOfLlamaQuantize) {
   SPARKX_NEEDS_ORACLE();
@@ -213,15 +207,12 @@ struct Kept {
 };
 
 class KeptCodes : public ::testing::TestWithParam<Kept> {};
-INSTANTIATE_TEST_SUITE_P(Oracle, KeptCodes,
-                         ::testing::Values(Kept{"mlx-4bit-g32", "Q4_1"}, Kept{"mlx-4bit-g64", "Q4_1"},
-                                           Kept{"mlx-4bit-g128", "Q4_1"}, Kept{"mlx-2bit-g32", "Q4_1"},
-                                           Kept{"mlx-3bit-g64", "Q4_1"}, Kept{"mlx-5bit-g64", "Q5_1"},
-                                           Kept{"mlx-mxfp4", "Q5_0"}, Kept{"ct-w4a16-g128", "Q4_0"},
-                                           Kept{"ct-w4a16-g32-asym", "Q5_0"}),
-                         [](const auto& info) {
-                           return parameter_name({info.param.source, 0});
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Oracle, KeptCodes,
+    ::testing::Values(Kept{"mlx-4bit-g32", "Q4_1"}, Kept{"mlx-4bit-g64", "Q4_1"}, Kept{"mlx-4bit-g128", "Q4_1"},
+                      Kept{"mlx-2bit-g32", "Q4_1"}, Kept{"mlx-3bit-g64", "Q4_1"}, Kept{"mlx-5bit-g64", "Q5_1"},
+                      Kept{"mlx-mxfp4", "Q5_0"}, Kept{"ct-w4a16-g128", "Q4_0"}, Kept{"ct-w4a16-g32-asym", "Q5_0"}),
+    [](const auto& info) { return testing::case_name(::testing::TestParamInfo<const char*>(info.param.source, 0)); });
 
 TEST_P(KeptCodes, WeightsKeepTheirBits) {
   SPARKX_NEEDS_ORACLE();
@@ -275,7 +266,8 @@ TEST(GgufTarget, CodesStayWhereScalesAreRounded) {
 
 class CodesWithoutAPlace : public ::testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Oracle, CodesWithoutAPlace,
-                         ::testing::Values("mlx-6bit-g128", "mlx-8bit-g64", "mlx-mxfp8", "mlx-nvfp4"), parameter_name);
+                         ::testing::Values("mlx-6bit-g128", "mlx-8bit-g64", "mlx-mxfp8", "mlx-nvfp4"),
+                         testing::case_name);
 
 TEST_P(CodesWithoutAPlace, AreQuantizedAgainAndSaidToBe) {
   SPARKX_NEEDS_ORACLE();
@@ -316,7 +308,7 @@ INSTANTIATE_TEST_SUITE_P(Oracle, GgufSources,
                                            "gguf-Q6_K.gguf", "gguf-IQ4_NL.gguf", "gguf-IQ4_XS.gguf", "gguf-Q5_0.gguf",
                                            "gguf-untied-F32.gguf"),
                          [](const auto& info) {
-                           std::string name = parameter_name(info);
+                           std::string name = testing::case_name(info);
                            return name.substr(0, name.find('.'));
                          });
 

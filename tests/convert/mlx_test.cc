@@ -49,11 +49,7 @@ INSTANTIATE_TEST_SUITE_P(
                       OracleCase{"mlx-mxfp8", {.quantize = "mxfp8"}}, OracleCase{"mlx-nvfp4", {.quantize = "nvfp4"}},
                       OracleCase{"mlx-mixed-3-6", {.recipe = "mixed_3_6"}},
                       OracleCase{"mlx-4bit-g32-biased", {.quantize = "4bit", .group_size = 32}, "untied-biased-f32"}),
-    [](const auto& info) {
-      std::string name = info.param.name;
-      std::replace(name.begin(), name.end(), '-', '_');
-      return name;
-    });
+    testing::case_name);
 
 TEST_P(MlxOutput, IsWhatMlxLmWrites) {
   SPARKX_NEEDS_ORACLE();
@@ -75,11 +71,7 @@ INSTANTIATE_TEST_SUITE_P(Oracle, MlxSource,
                                            "mlx-4bit-g128", "mlx-5bit-g64", "mlx-6bit-g128", "mlx-8bit-g64",
                                            "mlx-mxfp4", "mlx-mxfp8", "mlx-nvfp4", "mlx-mixed-3-6",
                                            "mlx-4bit-g32-biased"),
-                         [](const auto& info) {
-                           std::string name = info.param;
-                           std::replace(name.begin(), name.end(), '-', '_');
-                           return name;
-                         });
+                         testing::case_name);
 
 TEST_P(MlxSource, StaysAsItIs) {
   SPARKX_NEEDS_ORACLE();
@@ -122,11 +114,7 @@ class CompressedToMlx : public ::testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Oracle, CompressedToMlx,
                          ::testing::Values("ct-w4a16-g128", "ct-w8a16-channel", "ct-w8a8", "ct-mixed-int4-int8",
                                            "ct-tied-int8-head"),
-                         [](const auto& info) {
-                           std::string name = info.param;
-                           std::replace(name.begin(), name.end(), '-', '_');
-                           return name;
-                         });
+                         testing::case_name);
 
 TEST_P(CompressedToMlx, KeepsEveryBitOfTheLogits) {
   SPARKX_NEEDS_ORACLE();

@@ -82,11 +82,7 @@ INSTANTIATE_TEST_SUITE_P(, OracleQuantized,
                                            OracleCase{"mlx-5bit-g64", 5, 64, 1.3 * 2.9e-2},
                                            OracleCase{"mlx-6bit-g128", 6, 128, 1.3 * 2.9e-2},
                                            OracleCase{"mlx-8bit-g64", 8, 64, 1.1 * 2.9e-2}),
-                         [](const auto& info) {
-                           std::string name = info.param.name;
-                           std::replace(name.begin(), name.end(), '-', '_');
-                           return name;
-                         });
+                         testing::case_name);
 
 TEST_P(OracleQuantized, LogitsAgreeWithFloat32Activations) {
   SPARKX_NEEDS_ORACLE();

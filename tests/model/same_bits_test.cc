@@ -181,11 +181,7 @@ TEST_P(SameBitsOracle, EveryWay) {
 INSTANTIATE_TEST_SUITE_P(, SameBitsOracle,
                          ::testing::Values("tied-f32", "untied-biased-f32", "window512-f32", "sharded-bf16", "tied-f16",
                                            "quant-source-bf16"),
-                         [](const auto& info) {
-                           std::string name = info.param;
-                           std::replace(name.begin(), name.end(), '-', '_');
-                           return name;
-                         });
+                         testing::case_name);
 
 class SameBitsOracleQuantized : public ::testing::TestWithParam<Quantization> {};
 

@@ -8,8 +8,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <string>
 
 namespace sparkx::testing {
 
@@ -26,6 +28,19 @@ inline std::filesystem::path golden_file(const std::filesystem::path& model) {
   // A split model has a folder of its own.
   return std::filesystem::exists(beside) ? beside : model.parent_path() / "golden.safetensors";
 }
+
+// Names the cases of a parameterized test after their checkpoints, in letters that GoogleTest takes. A parameter is the
+// name or has a member `name`.
+inline constexpr auto case_name = [](const auto& info) {
+  std::string name;
+  if constexpr (requires { info.param.name; }) {
+    name = info.param.name;
+  } else {
+    name = info.param;
+  }
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+};
 
 }  // namespace sparkx::testing
 
