@@ -57,6 +57,7 @@ struct CodeTile {
     const std::byte* group = w.panels + panel * w.panel_bytes + layout.block_offset;
     const std::int64_t block_end = block_begin + columns;
     const std::int8_t* codes = x.codes + token * x.code_stride;
+    const std::int64_t sum_stride = run < kGroup ? x.stretch_stride : x.group_stride;  // of sums of runs
     F32x16 acc[P][T];
     SPARKX_UNROLL
     for (int p = 0; p < P; ++p) {
@@ -80,7 +81,6 @@ struct CodeTile {
         const float* scales = x.scales + token * x.group_stride + begin / kGroup;
         const float* run_sums = run < kGroup ? x.stretch_sums + token * x.stretch_stride + begin / kStretchColumns
                                              : x.sums + token * x.group_stride + begin / kGroup;
-        const std::int64_t sum_stride = run < kGroup ? x.stretch_stride : x.group_stride;
         SPARKX_UNROLL
         for (int p = 0; p < P; ++p) {
           const std::byte* panel_group = group + p * w.panel_bytes;
@@ -103,13 +103,21 @@ struct CodeTile {
         }
       }
       if constexpr (terms == RunTerms::biases) {
-        SPARKX_UNROLL
-        for (int p = 0; p < P; ++p) {
-          const F32x16 bias = load_group_biases(group + p * w.panel_bytes, layout);
+        const auto add_biases = [&](const auto& group_sum) __attribute__((always_inline)) {
           SPARKX_UNROLL
-          for (int t = 0; t < T; ++t) {
-            acc[p][t] = fma(bias, splat<F32x16>(group_sum(x, token + t, k, group_end, run)), acc[p][t]);
+          for (int p = 0; p < P; ++p) {
+            const F32x16 bias = load_group_biases(group + p * w.panel_bytes, layout);
+            SPARKX_UNROLL
+            for (int t = 0; t < T; ++t) acc[p][t] = fma(bias, splat<F32x16>(group_sum(t)), acc[p][t]);
           }
+        };
+        // T of the rule. It comes with the activations for a group of one run.
+        const float* scaled_sums = run < kGroup ? x.scaled_stretch_sums + token * x.stretch_stride + k / kStretchColumns
+                                                : x.scaled_sums + token * x.group_stride + k / kGroup;
+        if (group_end - k <= run) {
+          add_biases([&](int t) { return scaled_sums[t * sum_stride]; });
+        } else {
+          add_biases([&](int t) { return ordered_sum(scaled_sums + t * sum_stride, group_end - k, run); });
         }
       }
     }
@@ -120,12 +128,10 @@ struct CodeTile {
     }
   }
 
-  // T of the rule: the runs of one weight group, in order.
-  static float group_sum(const Input& x, std::int64_t token, std::int64_t begin, std::int64_t end, int run) {
-    if (run < kGroup) return x.scaled_stretch_sums[token * x.stretch_stride + begin / kStretchColumns];
-    const float* sums = x.scaled_sums + token * x.group_stride;
-    float sum = sums[begin / kGroup];
-    for (std::int64_t k = begin + kGroup; k < end; k += kGroup) sum += sums[k / kGroup];
+  // The sum of one number a run, for so many columns.
+  static float ordered_sum(const float* numbers, std::int64_t columns, int run) {
+    float sum = numbers[0];
+    for (std::int64_t i = 1; i * run < columns; ++i) sum += numbers[i];
     return sum;
   }
 

@@ -25,16 +25,12 @@ constexpr int tile_panels(int tokens, int vectors, int limit = 4) {
 template <class Tile, int P, int T>
 inline void sum_blocks(const PanelMatrix& w, std::int64_t panel, const typename Tile::Input& x, std::int64_t token,
                        F32x16 (&total)[P][T]) {
-  const auto block = [&](std::int64_t k, F32x16(&sums)[P][T]) {
+  for (std::int64_t k = 0; k < w.columns; k += kBlockColumns) {
     const std::int64_t columns = w.columns - k < kBlockColumns ? w.columns - k : kBlockColumns;
-    Tile::template block<P, T>(w, panel, k, columns, x, token, sums);
-  };
-  block(0, total);
-  for (std::int64_t k = kBlockColumns; k < w.columns; k += kBlockColumns) {
     F32x16 sums[P][T];
-    block(k, sums);
+    Tile::template block<P, T>(w, panel, k, columns, x, token, sums);
     for (int p = 0; p < P; ++p) {
-      for (int t = 0; t < T; ++t) total[p][t] = total[p][t] + sums[p][t];
+      for (int t = 0; t < T; ++t) total[p][t] = k == 0 ? sums[p][t] : total[p][t] + sums[p][t];
     }
   }
 }
@@ -42,7 +38,7 @@ inline void sum_blocks(const PanelMatrix& w, std::int64_t panel, const typename 
 template <class Tile, int P, int T>
 void dot_tile(const PanelMatrix& w, std::int64_t panel, const typename Tile::Input& x, std::int64_t token, float* out,
               std::int64_t out_stride) {
-  F32x16 total[P][T];
+  F32x16 total[P][T] = {};
   Tile::template sum<P, T>(w, panel, x, token, total);
   for (int p = 0; p < P; ++p) {
     const F32x16 bias = w.bias != nullptr ? load(w.bias + (panel + p) * kLanes) : splat<F32x16>(0.0f);

@@ -9,10 +9,14 @@ using kernels::kStretchColumns;
 
 namespace {
 
-constexpr std::int64_t kCodePadding = 64;  // columns that codes are padded to
-
 std::int64_t round_up(std::int64_t n, std::int64_t step) {
   return (n + step - 1) / step * step;
+}
+
+// Columns that a row of codes has room for: whole groups of 64, and an odd number of them. With 2048, say, the same
+// columns of all tokens would lie in two sets of the first-level cache, and push each other out.
+std::int64_t code_columns(std::int64_t columns) {
+  return (round_up(columns, 64) / 64 | 1) * 64;
 }
 
 constexpr ActivationForm kForms[] = {ActivationForm::groups_64, ActivationForm::groups_32, ActivationForm::token_codes};
@@ -41,7 +45,7 @@ Rows::Rows(std::int64_t rows, std::int64_t columns)
 
 InputRows::InputRows(std::int64_t rows, std::int64_t columns, ActivationForms forms)
     : columns_(columns),
-      code_stride_(round_up(columns, kCodePadding)),
+      code_stride_(code_columns(columns)),
       stretch_stride_(code_stride_ / kStretchColumns),
       rows_(rows, columns),
       rounded_(forms.has(ActivationForm::bfloat16) ? rows * code_stride_ : 0) {
@@ -57,7 +61,7 @@ InputRows::InputRows(std::int64_t rows, std::int64_t columns, ActivationForms fo
 }
 
 std::size_t InputRows::row_bytes(std::int64_t columns, ActivationForms forms) {
-  const std::int64_t padded = round_up(columns, kCodePadding);
+  const std::int64_t padded = code_columns(columns);
   std::size_t bytes = round_up(columns, kernels::kLanes) * sizeof(float);
   for (ActivationForm form : kForms) {
     if (!forms.has(form)) continue;

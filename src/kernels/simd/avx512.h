@@ -167,12 +167,22 @@ inline I32x16 dot2(I32x16 sum, I32x16 pairs, const std::int16_t* x) {
   __builtin_memcpy(&two, x, sizeof two);
   return {_mm512_dpwssd_epi32(sum.all, pairs.all, _mm512_set1_epi32(two))};
 }
-inline I32x16 dot4(I32x16 sum, Codes codes, const std::int8_t* x) {
-  // With the intrinsic GCC broadcasts in an instruction of its own, and moves sums to and fro: a seventh slower.
-  struct __attribute__((may_alias)) Four {
-    std::int8_t codes[4];
-  };
-  asm("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(sum.all) : "v"(codes.all), "m"(*reinterpret_cast<const Four*>(x)));
+// As assembly: with the intrinsic GCC broadcasts in an instruction of its own, and moves sums to and fro: a seventh
+// slower. And it would keep a pointer for each of 12 tokens, more than there are registers for; odd multiples of the
+// distance are enough, since an address takes them 1, 2, 4 or 8 times.
+template <int t>
+inline __attribute__((always_inline)) I32x16 dot4(I32x16 sum, Codes codes, const std::int8_t* x,
+                                                  std::int64_t token_stride) {
+  // What may be read, for the compiler: all tokens'.
+  const auto& tokens = *reinterpret_cast<const std::int8_t(*)[std::int64_t{1} << 32]>(x);
+  if constexpr (t == 0) {
+    asm("vpdpbusd (%2)%{1to16%}, %1, %0" : "+v"(sum.all) : "v"(codes.all), "r"(x), "m"(tokens));
+  } else {
+    constexpr int kTimes = t % 8 == 0 ? 8 : t % 4 == 0 ? 4 : t % 2 == 0 ? 2 : 1;
+    asm("vpdpbusd (%2,%3,%c4)%{1to16%}, %1, %0"
+        : "+v"(sum.all)
+        : "v"(codes.all), "r"(x), "r"(t / kTimes * token_stride), "i"(kTimes), "m"(tokens));
+  }
   return sum;
 }
 

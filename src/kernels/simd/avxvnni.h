@@ -43,9 +43,10 @@ template <class Byte>
 inline Codes lookup(Codes a, const Byte (&table)[16]) {
   return {lookup(a.low, table), lookup(a.high, table)};
 }
-inline I32x16 dot4(I32x16 sum, Codes codes, const std::int8_t* x) {
+template <int t>
+inline I32x16 dot4(I32x16 sum, Codes codes, const std::int8_t* x, std::int64_t token_stride) {
   std::int32_t four;
-  __builtin_memcpy(&four, x, sizeof four);
+  __builtin_memcpy(&four, x + t * token_stride, sizeof four);
   const __m256i all = _mm256_set1_epi32(four);
   return {dpbusd(sum.low, codes.low, all), dpbusd(sum.high, codes.high, all)};
 }

@@ -15,8 +15,7 @@ namespace {
 template <int T>
 inline __attribute__((always_inline)) void add_step(I32x16 (&sums)[T], Codes codes, const std::int8_t* x,
                                                     std::int64_t token_stride) {
-  SPARKX_UNROLL
-  for (int t = 0; t < T; ++t) sums[t] = dot4(sums[t], codes, x + t * token_stride);
+  each_word<0, T>([&]<int t>() __attribute__((always_inline)) { sums[t] = dot4<t>(sums[t], codes, x, token_stride); });
 }
 
 // Asks for codes of the panels that come next while these are multiplied. Tiles of few tokens read too fast to gain.
