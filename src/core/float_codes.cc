@@ -15,6 +15,7 @@ constexpr std::uint8_t kE4m3Largest = 0x7E;
 constexpr std::uint8_t kE4m3Nan = 0x7F;
 constexpr std::uint8_t kE8m0Nan = 255;
 constexpr int kE8m0Bias = 127;
+constexpr std::uint32_t kInfinityBits = 0x7F800000;
 constexpr float kLargestE2m1 = 6, kLargestE4m3 = 448;
 
 constexpr const char* kModeNames[] = {"mxfp4", "mxfp8", "nvfp4"};
@@ -25,15 +26,45 @@ float rounded(Dtype type, float value) {
   return type == Dtype::bfloat16 ? bfloat16_to_float(float_to_bfloat16(value)) : value;
 }
 
+constexpr std::uint32_t bits_of(float value) {
+  return std::bit_cast<std::uint32_t>(value);
+}
+
+// These two choose among integers, without branches and comparisons of floats: that lets compilers do many at once.
+// A carry out of the mantissa counts the exponent up, which is right.
+inline std::uint8_t nearest_e2m1(float value) {
+  constexpr std::uint32_t kRebias = (127 - 1) << 1, kLargest = 7;
+  const std::uint32_t sign = bits_of(value) >> 31 << 3, magnitude = bits_of(value) & 0x7FFFFFFF;
+  // 0, 1/2 and 1; halfway the smaller one wins, here and above.
+  const std::uint32_t small = (magnitude > bits_of(0.25f) ? 1u : 0u) + (magnitude > bits_of(0.75f) ? 1u : 0u);
+  std::uint32_t code = std::min(((magnitude + 0x1FFFFF) >> 22) - kRebias, kLargest);
+  code = magnitude < bits_of(1) ? small : code;
+  code = magnitude > kInfinityBits ? 0u : code;
+  return static_cast<std::uint8_t>(code == 0 ? 0u : sign | code);
+}
+
+inline std::uint8_t nearest_e4m3(float value) {
+  constexpr std::uint32_t kRebias = (127 - 7) << 3;
+  const std::uint32_t sign = bits_of(value) >> 31 << 7, magnitude = bits_of(value) & 0x7FFFFFFF;
+  // Among denormals, multiples of 2^-9, adding a number with that unit rounds.
+  const std::uint32_t small = bits_of(std::bit_cast<float>(magnitude) + 0x1p14f) & 15;
+  const std::uint32_t odd = magnitude >> 20 & 1;
+  std::uint32_t code = std::min<std::uint32_t>(((magnitude + 0x7FFFF + odd) >> 20) - kRebias, kE4m3Largest);
+  code = magnitude < bits_of(0x1p-6f) ? small : code;
+  code = magnitude > kInfinityBits ? std::uint32_t{kE4m3Nan} : code;
+  return static_cast<std::uint8_t>(sign | code);
+}
+
+// The codes of a group that share a scale.
+template <int group, std::uint8_t (*nearest)(float)>
+void encode_group(const float* values, float scale, std::uint8_t* codes) {
+  for (int k = 0; k < group; ++k) codes[k] = nearest(values[k] / scale);
+}
+
 }  // namespace
 
 std::uint8_t float_to_e2m1(float value) {
-  // Halfway between two neighbours the smaller one wins.
-  constexpr float kMiddles[] = {0.25f, 0.75f, 1.25f, 1.75f, 2.5f, 3.5f, 5};
-  const float magnitude = std::fabs(value);
-  const auto code = static_cast<std::uint8_t>(
-      std::count_if(std::begin(kMiddles), std::end(kMiddles), [magnitude](float m) { return magnitude > m; }));
-  return code != 0 && value < 0 ? code | 8 : code;
+  return nearest_e2m1(value);
 }
 
 float e4m3_to_float(std::uint8_t code) {
@@ -46,18 +77,7 @@ float e4m3_to_float(std::uint8_t code) {
 }
 
 std::uint8_t float_to_e4m3(float value) {
-  const auto bits = std::bit_cast<std::uint32_t>(value);
-  const auto sign = static_cast<std::uint8_t>(bits >> 31 << 7);
-  const float magnitude = std::fabs(value);
-  if (std::isnan(value)) return sign | kE4m3Nan;
-  if (magnitude >= kLargestE4m3) return sign | kE4m3Largest;
-  // Among denormals, multiples of 2^-9, adding a number with that unit rounds; a carry into the exponent is right.
-  if (magnitude < 0x1p-6f)
-    return sign | static_cast<std::uint8_t>(std::bit_cast<std::uint32_t>(magnitude + 0x1p14f) & 15);
-  constexpr std::uint32_t kRebias = (127 - 7) << 3;
-  const std::uint32_t kept = (bits & 0x7FFFFFFF) >> 20, dropped = bits & 0xFFFFF;
-  const bool up = dropped > 0x80000 || (dropped == 0x80000 && (kept & 1) != 0);
-  return sign | static_cast<std::uint8_t>(std::min<std::uint32_t>(kept - kRebias + (up ? 1 : 0), kE4m3Largest));
+  return nearest_e4m3(value);
 }
 
 float e8m0_to_float(std::uint8_t code) {
@@ -102,27 +122,24 @@ void quantize_floats(FloatMode mode, Dtype source, const float* row, std::int64_
                      float* scales) {
   const int group = float_mode_spec(mode).group;
   const float largest = mode == FloatMode::mxfp8 ? kLargestE4m3 : kLargestE2m1;
+  const auto encode = mode == FloatMode::mxfp4   ? encode_group<32, nearest_e2m1>
+                      : mode == FloatMode::mxfp8 ? encode_group<32, nearest_e4m3>
+                                                 : encode_group<16, nearest_e2m1>;
   for (std::int64_t g = 0; g < columns / group; ++g, row += group, codes += group) {
-    float amax = 0;
-    bool finite = true;
-    for (int k = 0; k < group; ++k) {
-      amax = std::max(amax, std::fabs(row[k]));
-      finite = finite && std::isfinite(row[k]);
-    }
-    const float wanted = rounded(source, amax / largest);
-    if (!finite) {
+    std::uint32_t most = 0;  // magnitudes are ordered as their bits
+    for (int k = 0; k < group; ++k) most = std::max(most, bits_of(row[k]) & 0x7FFFFFFF);
+    const float wanted = rounded(source, std::bit_cast<float>(most) / largest);
+    if (most >= kInfinityBits) {
       scales[g] = std::numeric_limits<float>::quiet_NaN();
     } else if (mode == FloatMode::nvfp4) {
       scales[g] = e4m3_to_float(float_to_e4m3(wanted));
     } else {
       scales[g] = wanted == 0 ? 1.0f : e8m0_to_float(float_to_e8m0(wanted));
     }
-    if (!(scales[g] > 0)) {
+    if (scales[g] > 0) {
+      encode(row, scales[g], codes);
+    } else {
       std::fill_n(codes, group, std::uint8_t{0});
-      continue;
-    }
-    for (int k = 0; k < group; ++k) {
-      codes[k] = mode == FloatMode::mxfp8 ? float_to_e4m3(row[k] / scales[g]) : float_to_e2m1(row[k] / scales[g]);
     }
   }
 }
