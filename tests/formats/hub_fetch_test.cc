@@ -1,10 +1,12 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <string>
 #include <thread>
 #include <vector>
@@ -476,6 +478,28 @@ TEST_F(Fetch, WhatDoesNotFitOntoTheDiskIsNotBegun) {
   EXPECT_TRUE(error().find("1125899906842624 bytes are to be fetched, and there is room for ") != std::string::npos);
   EXPECT_EQ(hub.cdn().requests().size(), 0u);
   EXPECT_EQ(cache(), Strings());
+}
+
+// A limit on the size of files fails in the same place as a disk that becomes full.
+TEST_F(Fetch, WhatCannotBeWrittenToItsEndIsTakenUpByTheNextCall) {
+  const std::string body = content(1 << 20);
+  serve_one_file(body);
+  constexpr std::size_t kLimit = 300'000;
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit small{kLimit, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  const std::string failure = error();
+  setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_TRUE(failure.starts_with("io: ")) << failure;
+  EXPECT_TRUE(failure.ends_with(".incomplete: cannot be written: File too large")) << failure;
+  EXPECT_EQ(hub.cdn().requests().size(), 1u) << "no second try helps";
+  const fs::path partial = home.hugging_face() / kFolder / "blobs" / (sha256(body) + ".incomplete");
+  ASSERT_EQ(fs::file_size(partial), kLimit);
+  EXPECT_EQ(read_file(pull_model(kRepo, options)), body);
+  EXPECT_EQ(hub.cdn().requests().back().header("range"), "bytes=" + std::to_string(kLimit) + "-");
 }
 
 TEST_F(Fetch, ANewCommitTakesWhatIsSharedFromTheOldOne) {

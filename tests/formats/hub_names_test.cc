@@ -209,11 +209,16 @@ TEST(Selection, PatternsFitAPathOrItsLastPart) {
 TEST(Selection, EveryGgufModelIsFoundByTheVariantItIsListedUnder) {
   const std::vector<HubFile> list =
       files({"m-Q4_K_M.gguf", "m-UD-Q4_K_M.gguf", "m-UD-Q6_K.gguf", "m.Q8_0.gguf", "plain.gguf",
-             "sub/m-F16-00001-of-00002.gguf", "sub/m-F16-00002-of-00002.gguf"});
+             "sub/m-F16-00001-of-00002.gguf", "sub/m-F16-00002-of-00002.gguf", "a/m-Q2_K.gguf", "b/m-Q2_K.gguf",
+             "a/模型 1.gguf", "b/模型 1.gguf"});
   const std::vector<GgufFiles> models = gguf_models(list);
-  ASSERT_EQ(models.size(), 6u);
+  ASSERT_EQ(models.size(), 10u);
   for (const GgufFiles& model : models) {
-    EXPECT_EQ(select_files(list, variant_of(model, models), {}, "repo").main, model.parts.front().path);
+    const std::string variant = variant_of(model, models);
+    EXPECT_EQ(select_files(list, variant, {}, "repo").main, model.parts.front().path);
+    const auto name = parse_model_name("owner/name:" + variant);
+    ASSERT_TRUE(name) << variant;
+    EXPECT_EQ(name->variant, variant);
   }
 }
 

@@ -132,11 +132,11 @@ class Partial {
 
   void append(std::span<const std::byte> bytes) {
     digest_.update(bytes);
-    have_ += bytes.size();
     while (!bytes.empty()) {
       const ssize_t count = ::write(descriptor_, bytes.data(), bytes.size());
       if (count < 0 && errno == EINTR) continue;
       if (count < 0) fail("cannot be written");
+      have_ += static_cast<std::uint64_t>(count);
       bytes = bytes.subspan(static_cast<std::size_t>(count));
     }
   }

@@ -66,7 +66,8 @@ std::optional<ModelName> hub_name(ModelSource source, std::string_view text, boo
   ModelName name{source, "", "", ""};
   if (const std::size_t colon = text.rfind(':'); colon != text.npos) {
     name.variant = text.substr(colon + 1);
-    if (!consists_of(name.variant, "._-") || name.variant.size() > kMaxPart) return std::nullopt;
+    const bool is_path = name.variant.find('/') != std::string::npos;
+    if (!is_safe_path(name.variant) || (is_path && !name.variant.ends_with(kGguf))) return std::nullopt;
     text = text.substr(0, colon);
   }
   if (const std::size_t at = text.find('@'); at != text.npos) {
@@ -198,7 +199,8 @@ std::vector<GgufFiles> matching(std::span<const GgufFiles> models, const std::st
   const std::string wanted = lowercase(variant);
   std::vector<GgufFiles> same_name, same_quantization, at_end;
   for (const GgufFiles& model : models) {
-    const std::string file = lowercase(last_part(model.parts.front().path));
+    const std::string path = lowercase(model.parts.front().path);
+    const std::string_view file = is_at_top(wanted) ? last_part(path) : path;
     const std::string_view stem = last_part(model.stem);
     if (file == wanted || file == wanted + ".gguf") same_name.push_back(model);
     if (says(stem, variant)) {
@@ -287,15 +289,20 @@ std::vector<GgufFiles> gguf_models(std::span<const HubFile> files) {
 }
 
 std::string variant_of(const GgufFiles& model, std::span<const GgufFiles> all) {
+  const std::string& path = model.parts.front().path;
+  const auto finds_it = [&](std::string_view variant) {
+    const std::vector<GgufFiles> found = matching(all, std::string(variant));
+    return found.size() == 1 && found[0].parts.front().path == path;
+  };
   // The quantization is what stands behind the last dot or dash, or the last but one ("UD-Q4_K_XL").
   const std::string_view stem = last_part(model.stem);
   for (std::size_t at = stem.find_last_of(".-"); at != stem.npos && at > 0; at = stem.find_last_of(".-", at - 1)) {
     const std::string variant(stem.substr(at + 1));
     if (!consists_of(variant, "._-")) break;
-    const std::vector<GgufFiles> found = matching(all, variant);
-    if (found.size() == 1 && found[0].parts.front().path == model.parts.front().path) return variant;
+    if (finds_it(variant)) return variant;
   }
-  return std::string(last_part(model.parts.front().path));
+  // Folders may have files of one name.
+  return std::string(finds_it(last_part(path)) ? last_part(path) : path);
 }
 
 Selection select_files(std::span<const HubFile> files, const std::string& variant,

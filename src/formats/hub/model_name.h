@@ -19,7 +19,7 @@ struct ModelName {
   ModelSource source = ModelSource::hugging_face;
   std::string repo;  // "owner/name" of a hub; "library/qwen3" or "host/…" of Ollama; a path inside LM Studio's folder
   std::string revision;  // of a hub, may be empty; a tag of Ollama
-  std::string variant;   // "Q4_K_M"; empty when none is given
+  std::string variant;   // "Q4_K_M", or a file's name or path; empty when none is given
 };
 
 // Absent for what is no model's name.
@@ -44,7 +44,7 @@ struct Selection {
 };
 
 // With patterns (* and ? as in a shell, for the path or its last part): every file that matches and is of a kind that a
-// model needs. With a variant: the GGUF file of that quantization or name, with all of its parts. Otherwise the
+// model needs. With a variant: the GGUF file of that quantization, name or path, with all of its parts. Otherwise the
 // safetensors files at the top with what belongs to them, or else the only GGUF file. `what` names the repository in
 // messages. Throws Error{not_found}, and Error{invalid_argument} when several are meant, both with a list of what there
 // is.
@@ -60,7 +60,8 @@ struct GgufFiles {
 };
 std::vector<GgufFiles> gguf_models(std::span<const HubFile> files);
 
-// By which select_files finds one of them: its quantization where that is enough, else the name of its first file.
+// By which select_files finds one of them: its quantization where that is enough, else the name of its first file, else
+// the path.
 std::string variant_of(const GgufFiles& model, std::span<const GgufFiles> all);
 
 }  // namespace sparkx
