@@ -50,11 +50,16 @@ fs::path existing_parent(const fs::path& path) {
   return parent;
 }
 
+// Whether a rename with flags failed because the system or the file system does not know them.
+bool are_flags_unknown(int error) {
+  return error == EINVAL || error == ENOSYS || error == EOPNOTSUPP;
+}
+
 // Renames without replacing anything, where the system and the file system know how; else what rename does.
 int rename_to_free(const fs::path& from, const fs::path& to) {
 #ifdef RENAME_NOREPLACE
   if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return 0;
-  if (errno != EINVAL && errno != ENOSYS) return -1;
+  if (!are_flags_unknown(errno)) return -1;
 #endif
   return ::rename(from.c_str(), to.c_str());
 }
@@ -64,7 +69,7 @@ int rename_to_free(const fs::path& from, const fs::path& to) {
 int exchange(const fs::path& from, const fs::path& to, const fs::path& aside) {
 #ifdef RENAME_EXCHANGE
   if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_EXCHANGE) == 0) return 0;
-  if (errno != EINVAL && errno != ENOSYS) return -1;
+  if (!are_flags_unknown(errno)) return -1;
 #endif
   if (::rename(to.c_str(), aside.c_str()) != 0) return -1;
   if (::rename(from.c_str(), to.c_str()) == 0) return 0;

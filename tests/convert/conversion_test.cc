@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cerrno>
 
 #include "convert/folders.h"
 #include "support/errors.h"
+#include "support/failing_calls.h"
 #include "support/oracle.h"
 #include "support/random_model.h"
 
@@ -165,6 +167,23 @@ TEST(ConversionOf, ASourceThatIsCutOffOnTheWayLeavesNothing) {
   EXPECT_TRUE(error_of([&] { conversion.run(); }).starts_with("io: ")) << error_of([&] { conversion.run(); });
   EXPECT_EQ(testing::files_in(dir.path()), std::set<std::string>{"source"});
 }
+
+#ifdef __linux__
+TEST(ConversionOf, ADiskThatBecomesFullOnTheWayLeavesNothing) {
+  const TempDir dir;
+  for (const char* format : {"mlx", "hf", "gguf"}) {
+    constexpr int kOffset = 3;  // of pwrite
+    const bool filtered = testing::with_failing_call({SYS_pwrite64, kOffset, 1 << 20, ENOSPC}, [&] {
+      Conversion conversion("", dir / "out", {.format = format, .threads = 2});
+      const std::string message = error_of([&] { conversion.run(); });
+      EXPECT_TRUE(message.starts_with("io: ")) << message;
+      EXPECT_TRUE(message.ends_with("cannot be written: No space left on device")) << message;
+    });
+    if (!filtered) GTEST_SKIP() << "this system has no seccomp filters";
+    EXPECT_EQ(testing::files_in(dir.path()), std::set<std::string>()) << format;
+  }
+}
+#endif
 
 TEST(ConversionOf, AMissingSourceIsSaid) {
   const TempDir dir;

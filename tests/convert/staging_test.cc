@@ -10,6 +10,7 @@
 #include <set>
 
 #include "support/errors.h"
+#include "support/failing_calls.h"
 #include "support/temp_dir.h"
 
 namespace sparkx {
@@ -145,6 +146,28 @@ TEST(Staging, AFolderIsReplacedAsAWhole) {
   EXPECT_EQ(names_in(dir.path()), (std::set<std::string>{"out", "out/config.json"}));
   EXPECT_EQ(read_file(dir / "out/config.json"), "new");
 }
+
+#ifdef __linux__
+TEST(Staging, AFolderIsReplacedWhereNamesCannotBeExchangedAtOnce) {
+  const TempDir dir;
+  dir.write("out/config.json", "old");
+  dir.write("out/tokenizer.json", "old");
+  constexpr int kFlags = 4;  // of renameat2; 0 are those of rename
+  for (const std::uint32_t error : {EINVAL, ENOSYS, EOPNOTSUPP}) {
+    const bool filtered = testing::with_failing_call({SYS_renameat2, kFlags, 1, error}, [&] {
+      for (const char* name : {"out", "other"}) {
+        Staging staging(check_output(dir / name, true, true, {}, 1));
+        staging.add("config.json", "new");
+        EXPECT_EQ(error_of([&] { staging.commit(); }), "no error") << error;
+      }
+    });
+    if (!filtered) GTEST_SKIP() << "this system has no seccomp filters";
+    EXPECT_EQ(names_in(dir.path()), (std::set<std::string>{"out", "out/config.json", "other", "other/config.json"}));
+    EXPECT_EQ(read_file(dir / "out/config.json"), "new");
+    fs::remove_all(dir / "other");
+  }
+}
+#endif
 
 TEST(Staging, OneFileComesWithoutAFolder) {
   const TempDir dir;
