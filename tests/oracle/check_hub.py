@@ -1,6 +1,7 @@
-"""sparkx and huggingface_hub share one cache: what one has fetched, the other finds, file by file and link by link.
+"""sparkx and huggingface_hub share one cache: what one has fetched, the other finds, file by file and link by link. So do
+sparkx and ModelScope's library.
 
-Both fetch from hub_server (tests/oracle/hub_server.cc), which lies beside the binary that $SPARKX names; once through
+All fetch from hub_server (tests/oracle/hub_server.cc), which lies beside the binary that $SPARKX names; once through
 TLS, with a certificate that sparkx must not trust until it is told to.
 """
 import hashlib
@@ -131,6 +132,27 @@ def main():
         found = python("theirs", "print(hf_hub_download('owner/quants', 'm-Q4_K_M.gguf'))")
         again = sparkx("theirs", "pull", "owner/quants:Q4_K_M", **offline)
         check("sparkx finds a file of Python's", again.stdout == found.stdout != "", again.stderr + found.stderr)
+
+        # ModelScope's library has plain folders, and no promise of locks.
+        modelscope = {"MODELSCOPE_ENDPOINT": url, "MODELSCOPE_CACHE": str(work / "modelscope")}
+        nowhere = modelscope | {"MODELSCOPE_ENDPOINT": "http://127.0.0.1:9"}
+        library = "from modelscope_hub.compat import *\nprint(snapshot_download('owner/mini', {}))"
+        ours = sparkx("ours", "pull", "owner/mini", "--source", "modelscope", **modelscope)
+        folder = pathlib.Path(ours.stdout.strip() or "/x")
+        check("ModelScope", ours.returncode == 0 and sorted(NEEDED) == sorted(os.listdir(folder)), ours.stderr)
+        found = python("ours", library.format("local_files_only=True"), **nowhere)
+        check("its library finds what sparkx fetched", found.stdout == ours.stdout, found.stdout + found.stderr)
+        fetched = {name: (folder / name).read_bytes() for name in NEEDED}
+        shutil.rmtree(work / "modelscope")
+        theirs = python("ours", library.format(patterns), **modelscope)
+        check("it fetches to the same place", theirs.stdout == ours.stdout, theirs.stdout + theirs.stderr)
+        check("the same files", {name: (folder / name).read_bytes() for name in NEEDED} == fetched)
+        found = sparkx("ours", "tokenize", "-m", "modelscope:owner/mini", "--offline", "53", **nowhere)
+        check("sparkx uses what it fetched", found.returncode == 0 and found.stdout.strip(), found.stderr)
+        again = sparkx("ours", "pull", "modelscope:owner/mini", **modelscope)
+        check("and has nothing to fetch", again.stdout == ours.stdout and "fetching" not in again.stderr, again.stderr)
+        listed = sparkx("ours", "models", "list", **nowhere)
+        check("lists it", "modelscope:owner/mini" in listed.stdout, listed.stdout + listed.stderr)
 
         # Whatever is encrypted stays so, and only with somebody we trust.
         certificate, key = work / "certificate.pem", work / "key.pem"
