@@ -7,7 +7,7 @@ set(twin_flags -fno-sanitize=all)
 set_source_files_properties(kernels/math.cc kernels/tables/reference.cc
   PROPERTIES COMPILE_OPTIONS "${kernel_flags}")
 # For tests only: quick to compile in a release build, quick enough to run in a debug build.
-set_source_files_properties(kernels/tables/emulated512.cc PROPERTIES COMPILE_OPTIONS "${kernel_flags};${twin_flags};-O2")
+set_source_files_properties(kernels/tables/emulated512.cc PROPERTIES COMPILE_OPTIONS "${kernel_flags};${twin_flags};$<$<NOT:$<CONFIG:Mutation>>:-O2>")
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
   set_source_files_properties(kernels/tables/avx2.cc
     PROPERTIES COMPILE_OPTIONS "${kernel_flags};-mavx2;-mfma;-mf16c")
