@@ -103,21 +103,21 @@ struct CodeTile {
         }
       }
       if constexpr (terms == RunTerms::biases) {
-        const auto add_biases = [&](const auto& group_sum) __attribute__((always_inline)) {
-          SPARKX_UNROLL
-          for (int p = 0; p < P; ++p) {
-            const F32x16 bias = load_group_biases(group + p * w.panel_bytes, layout);
-            SPARKX_UNROLL
-            for (int t = 0; t < T; ++t) acc[p][t] = fma(bias, splat<F32x16>(group_sum(t)), acc[p][t]);
-          }
-        };
-        // T of the rule. It comes with the activations for a group of one run.
+        // T of the rule: the runs of the group, in order.
         const float* scaled_sums = run < kGroup ? x.scaled_stretch_sums + token * x.stretch_stride + k / kStretchColumns
                                                 : x.scaled_sums + token * x.group_stride + k / kGroup;
-        if (group_end - k <= run) {
-          add_biases([&](int t) { return scaled_sums[t * sum_stride]; });
-        } else {
-          add_biases([&](int t) { return ordered_sum(scaled_sums + t * sum_stride, group_end - k, run); });
+        float group_sums[T];
+        SPARKX_UNROLL
+        for (int t = 0; t < T; ++t) group_sums[t] = scaled_sums[t * sum_stride];
+        for (int i = 1; i * run < group_end - k; ++i) {
+          SPARKX_UNROLL
+          for (int t = 0; t < T; ++t) group_sums[t] += scaled_sums[t * sum_stride + i];
+        }
+        SPARKX_UNROLL
+        for (int p = 0; p < P; ++p) {
+          const F32x16 bias = load_group_biases(group + p * w.panel_bytes, layout);
+          SPARKX_UNROLL
+          for (int t = 0; t < T; ++t) acc[p][t] = fma(bias, splat<F32x16>(group_sums[t]), acc[p][t]);
         }
       }
     }
@@ -126,13 +126,6 @@ struct CodeTile {
       SPARKX_UNROLL
       for (int t = 0; t < T; ++t) sums[p][t] = acc[p][t];
     }
-  }
-
-  // The sum of one number a run, for so many columns.
-  static float ordered_sum(const float* numbers, std::int64_t columns, int run) {
-    float sum = numbers[0];
-    for (std::int64_t i = 1; i * run < columns; ++i) sum += numbers[i];
-    return sum;
   }
 
   // total = s·total, with biases fma(b, totalS, s·total).
