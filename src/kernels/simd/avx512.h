@@ -170,20 +170,20 @@ inline I32x16 dot2(I32x16 sum, I32x16 pairs, const std::int16_t* x) {
 // As assembly: with the intrinsic GCC broadcasts in an instruction of its own, and moves sums to and fro: a seventh
 // slower. And it would keep a pointer for each of 12 tokens, more than there are registers for; odd multiples of the
 // distance are enough, since an address takes them 1, 2, 4 or 8 times.
-template <int t>
-inline __attribute__((always_inline)) I32x16 dot4(I32x16 sum, Codes codes, const std::int8_t* x,
-                                                  std::int64_t token_stride) {
+template <int T, int t = 0>
+inline __attribute__((always_inline)) void dot4(I32x16 (&sums)[T], Codes codes, const std::int8_t* x,
+                                                std::int64_t token_stride) {
   // What may be read, for the compiler: all tokens'.
   const auto& tokens = *reinterpret_cast<const std::int8_t(*)[std::int64_t{1} << 32]>(x);
   if constexpr (t == 0) {
-    asm("vpdpbusd (%2)%{1to16%}, %1, %0" : "+v"(sum.all) : "v"(codes.all), "r"(x), "m"(tokens));
+    asm("vpdpbusd (%2)%{1to16%}, %1, %0" : "+v"(sums[t].all) : "v"(codes.all), "r"(x), "m"(tokens));
   } else {
     constexpr int kTimes = t % 8 == 0 ? 8 : t % 4 == 0 ? 4 : t % 2 == 0 ? 2 : 1;
     asm("vpdpbusd (%2,%3,%c4)%{1to16%}, %1, %0"
-        : "+v"(sum.all)
+        : "+v"(sums[t].all)
         : "v"(codes.all), "r"(x), "r"(t / kTimes * token_stride), "i"(kTimes), "m"(tokens));
   }
-  return sum;
+  if constexpr (t + 1 < T) dot4<T, t + 1>(sums, codes, x, token_stride);
 }
 
 inline I32x16 lane_numbers() {

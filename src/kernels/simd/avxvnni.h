@@ -43,12 +43,16 @@ template <class Byte>
 inline Codes lookup(Codes a, const Byte (&table)[16]) {
   return {lookup(a.low, table), lookup(a.high, table)};
 }
-template <int t>
-inline I32x16 dot4(I32x16 sum, Codes codes, const std::int8_t* x, std::int64_t token_stride) {
-  std::int32_t four;
-  __builtin_memcpy(&four, x + t * token_stride, sizeof four);
-  const __m256i all = _mm256_set1_epi32(four);
-  return {dpbusd(sum.low, codes.low, all), dpbusd(sum.high, codes.high, all)};
+template <int T>
+inline __attribute__((always_inline)) void dot4(I32x16 (&sums)[T], Codes codes, const std::int8_t* x,
+                                                std::int64_t token_stride) {
+  SPARKX_UNROLL
+  for (int t = 0; t < T; ++t) {
+    std::int32_t four;
+    __builtin_memcpy(&four, x + t * token_stride, sizeof four);
+    const __m256i all = _mm256_set1_epi32(four);
+    sums[t] = {dpbusd(sums[t].low, codes.low, all), dpbusd(sums[t].high, codes.high, all)};
+  }
 }
 
 }  // namespace

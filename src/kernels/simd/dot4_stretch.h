@@ -11,13 +11,6 @@
 namespace sparkx::kernels {
 namespace {
 
-// Four columns: sums[t] += codes · x.
-template <int T>
-inline __attribute__((always_inline)) void add_step(I32x16 (&sums)[T], Codes codes, const std::int8_t* x,
-                                                    std::int64_t token_stride) {
-  each_word<0, T>([&]<int t>() __attribute__((always_inline)) { sums[t] = dot4<t>(sums[t], codes, x, token_stride); });
-}
-
 // Asks for codes of the panels that come next while these are multiplied. Tiles of few tokens read too fast to gain.
 template <int vectors>
 inline __attribute__((always_inline)) void fetch_ahead(const std::byte* codes) {
@@ -53,8 +46,8 @@ inline __attribute__((always_inline)) void half_byte_stretch(const std::byte* co
           for (int p = 0; p < P; ++p) {
             fetch_ahead<P * T>(codes + (P + p) * panel_stride + k * 8);
             const Codes both = load_codes(codes + p * panel_stride + k * 8);
-            add_step(first[p], low_halves(both), x + k, token_stride);
-            add_step(second[p], high_halves(both), x + k + 4, token_stride);
+            dot4(first[p], low_halves(both), x + k, token_stride);
+            dot4(second[p], high_halves(both), x + k + 4, token_stride);
           }
         }
       });
@@ -73,8 +66,8 @@ inline __attribute__((always_inline)) void byte_stretch(const std::byte* codes, 
             const std::byte* steps = codes + p * panel_stride + k * 16;
             fetch_ahead<P * T>(steps + P * panel_stride);
             fetch_ahead<P * T>(steps + P * panel_stride + 64);
-            add_step(first[p], load_codes(steps), x + k, token_stride);
-            add_step(second[p], load_codes(steps + 64), x + k + 4, token_stride);
+            dot4(first[p], load_codes(steps), x + k, token_stride);
+            dot4(second[p], load_codes(steps + 64), x + k + 4, token_stride);
           }
         }
       });
@@ -93,7 +86,7 @@ inline __attribute__((always_inline)) void plane_stretch(const std::byte* codes,
             Codes four = plane_codes<kind, i>(
                 [&](std::int64_t offset) { return load_codes(codes + p * panel_stride + offset); });
             if constexpr (table_zero(kind) != 0) four = lookup(four, kUnsignedTable<kind>.value);
-            add_step(i % 2 == 0 ? first[p] : second[p], four, x + i * 4, token_stride);
+            dot4(i % 2 == 0 ? first[p] : second[p], four, x + i * 4, token_stride);
           }
         });
       });

@@ -318,14 +318,14 @@ inline I32x16 dot2(I32x16 sum, const I32x16& pairs, const std::int16_t* x) {
   }
   return sum;
 }
-// sum + each lane's four codes times four activation codes: those of token t, when token 0's are at x.
-template <int t>
-inline I32x16 dot4(I32x16 sum, const Codes& codes, const std::int8_t* x, std::int64_t token_stride) {
-  const std::int8_t* four = x + t * token_stride;
-  for (int i = 0; i < 16; ++i) {
-    for (int j = 0; j < 4; ++j) sum.lane[i] += static_cast<std::uint32_t>(codes.lane[i][j] * four[j]);
+// sums[t] += each lane's four codes times the four activation codes of token t, which lie at x + t * token_stride.
+template <int T>
+inline void dot4(I32x16 (&sums)[T], const Codes& codes, const std::int8_t* x, std::int64_t token_stride) {
+  for (int t = 0; t < T; ++t, x += token_stride) {
+    for (int i = 0; i < 16; ++i) {
+      for (int j = 0; j < 4; ++j) sums[t].lane[i] += static_cast<std::uint32_t>(codes.lane[i][j] * x[j]);
+    }
   }
-  return sum;
 }
 
 // 16 consecutive bfloat16; `count` of them, the other lanes zero.
