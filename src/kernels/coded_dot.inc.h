@@ -40,7 +40,7 @@ struct CodeTile {
   static constexpr int kTokens = kCodeTokens;
   static constexpr int kVectors = kCodeVectors;
   static constexpr int kPanels = 1;  // one stream of memory: its groups already hide each other's latency
-  static constexpr int kGroup = kind == WeightKind::codes8 ? 32 : 64;  // of the activations
+  static constexpr int kGroup = has_8_bits(kind) ? 32 : 64;  // of the activations
 
   template <int P, int T>
   static void sum(const PanelMatrix& w, std::int64_t panel, const Input& x, std::int64_t token, F32x16 (&total)[P][T]) {

@@ -80,6 +80,12 @@ constexpr int table_zero(WeightKind kind) {
   return kind == WeightKind::e2m1 ? 12 : kind == WeightKind::iq4 ? 128 : 0;
 }
 
+// Rule 2: whether values have 8 bits, so that they meet activations in groups of 32. With two levels those of 64 columns
+// are added up as integers.
+constexpr bool has_8_bits(WeightKind kind, bool two_levels = false) {
+  return kind == WeightKind::codes8 || (kind == WeightKind::iq4 && !two_levels);
+}
+
 // The forms in which activations meet weights.
 enum class ActivationForm {
   values,       // floats
@@ -106,7 +112,8 @@ struct WeightFormat {
 constexpr ActivationForm coded_form(const WeightFormat& format) {
   if (is_dense(format.kind) || format.kind == WeightKind::e4m3) return ActivationForm::values;
   if (format.scheme == CodeScheme::w8a8) return ActivationForm::token_codes;
-  return format.kind == WeightKind::codes8 ? ActivationForm::groups_32 : ActivationForm::groups_64;
+  const bool two_levels = format.scheme == CodeScheme::two_level;
+  return has_8_bits(format.kind, two_levels) ? ActivationForm::groups_32 : ActivationForm::groups_64;
 }
 
 // Rule 2: columns that share a scale; of the other forms kWholeRow.

@@ -695,7 +695,8 @@ def table_cases():
                 c, s, z = [int(2 * E2M1[c]) + 12 for c in codes[r]], scales[r] * f32(0.5), 12
             else:
                 c, s, z = [IQ4[c] + 128 for c in codes[r]], scales[r], 128
-            return zero_point_dot(c, s, [z] * groups, group, t, 64, row_bias(r))
+            x_group = 64 if values == "e2m1" else 32  # IQ4's values have 8 bits
+            return zero_point_dot(c, s, [z] * groups, group, t, x_group, row_bias(r))
 
         out.append(matrix_case({"values": values, "group": group, "scale_kind": scale_kind, "scales": bits(scales)}, codes, x, bias,
                                decoded, None if values == "e4m3" else coded))
