@@ -86,18 +86,17 @@ inline CodeLayout code_layout(const WeightFormat& format, std::int64_t block) {
   return layout;
 }
 
-// A float of 8 bits, byte `byte` of each lane. Not a NaN: whoever packs refuses that.
+// A float of 8 bits, byte `byte` of each lane, whose exponent is 120 too small: a product with kE4m3Factor sets it
+// right, and a denormal with it. Not a NaN: whoever packs refuses that.
+constexpr float kE4m3Factor = 0x1p120f;
 template <int byte>
-inline F32x16 e4m3_values(I32x16 word) {
-  I32x16 magnitude{};
-  if constexpr (byte == 3) {
-    magnitude = shift_right_arithmetic<4>(word);
-  } else {
-    magnitude = shift_left<20 - 8 * byte>(word);
-  }
-  const I32x16 sign = shift_left<24 - 8 * byte>(word) & splat<I32x16>(INT32_MIN);
-  // The exponent is 120 too small; the product sets it right, and a denormal with it.
-  return from_bits((magnitude & splat<I32x16>(0x7f << 20)) | sign) * splat<F32x16>(0x1p120f);
+inline F32x16 small_e4m3_values(I32x16 word) {
+  // In a half of the lane, with the byte on top, a shift by 4 leaves the sign there and brings the rest to its place
+  // below four copies of the sign. Bytes 0 and 2 go together, and 1 and 3.
+  if constexpr (byte % 2 == 0) word = shift_halves_left<8>(word);
+  word = shift_halves_right_arithmetic<4>(word);
+  if constexpr (byte < 2) word = shift_left<16>(word);
+  return from_bits(word & splat<I32x16>(static_cast<std::int32_t>(0x87f00000)));
 }
 
 inline F32x16 load_scales(WeightKind kind, const std::byte* p) {
@@ -107,7 +106,7 @@ inline F32x16 load_scales(WeightKind kind, const std::byte* p) {
     case WeightKind::float16:
       return load_float16(p);
     case WeightKind::e4m3:
-      return e4m3_values<0>(load_bytes(p));
+      return load_e4m3(p);
     default:
       return load(reinterpret_cast<const float*>(p));
   }

@@ -8,6 +8,7 @@
 
 #include "kernels/code_layout.inc.h"
 #include "kernels/kernels.h"
+#include "kernels/one_token.inc.h"
 #include "kernels/sub_blocks.inc.h"
 #include "kernels/tiles.inc.h"
 
@@ -26,13 +27,6 @@ inline __attribute__((always_inline)) void stretch(const std::byte* codes, std::
     plane_stretch<kind, 0, 8, P, T>(codes, panel_stride, x, token_stride, sums);
   }
 }
-
-// What a run gives to its lanes' chains.
-enum class RunTerms {
-  biases,  // affine: s·s_a·D, and after the weight group's last run b·T
-  zeros,   // s·s_a·I with I = D - z·S
-  rows,    // one scale a row: s_a·I, and the scale at the end
-};
 
 template <WeightKind kind, RunTerms terms>
 struct CodeTile {
@@ -57,6 +51,17 @@ struct CodeTile {
     const std::byte* group = w.panels + panel * w.panel_bytes + layout.block_offset;
     const std::int64_t block_end = block_begin + columns;
     const std::int8_t* codes = x.codes + token * x.code_stride;
+    if constexpr (T == 1) {
+      const bool stretches = run < kGroup;
+      const std::int64_t first = token * (stretches ? x.stretch_stride : x.group_stride) + block_begin / run;
+      const TokenBlock one{codes + block_begin, x.scales + token * x.group_stride + block_begin / kGroup,
+                           (stretches ? x.stretch_sums : x.sums) + first,
+                           (stretches ? x.scaled_stretch_sums : x.scaled_sums) + first};
+      for (int p = 0; p < P; ++p) {
+        sums[p][0] = one_token_block<kind, terms, kGroup>(group + p * w.panel_bytes, layout, columns, one);
+      }
+      return;
+    }
     const std::int64_t sum_stride = run < kGroup ? x.stretch_stride : x.group_stride;  // of sums of runs
     F32x16 acc[P][T];
     SPARKX_UNROLL

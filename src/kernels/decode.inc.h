@@ -33,11 +33,12 @@ inline I32x16 code_word(const std::byte* stretch) {
   }
 }
 
-// What byte `byte` of each lane stands for, as a float: an integer less `zero`, or its value, that of E2M1 doubled.
+// What byte `byte` of each lane stands for, as a float: an integer less `zero`, or its value, that of E2M1 doubled,
+// that of E4M3 times 2^-120.
 template <WeightKind kind, int byte>
 inline F32x16 code_values(I32x16 word, F32x16 zero) {
   if constexpr (kind == WeightKind::e4m3) {
-    return e4m3_values<byte>(word);
+    return small_e4m3_values<byte>(word);
   } else {
     const I32x16 codes = shift_right_arithmetic<8 * byte>(word) & splat<I32x16>(255);
     if constexpr (table_zero(kind) != 0) {
@@ -80,6 +81,18 @@ inline __attribute__((always_inline)) void decode_two_levels(const std::byte* st
   }
 }
 
+// Scales of E4M3 with the factor that its values lack: one product for two. Infinite where a scale is 256 or more;
+// there the factor has to go to the value.
+inline F32x16 e4m3_scales(F32x16 scales) {
+  return scales * splat<F32x16>(kE4m3Factor);
+}
+inline I32x16 magnitude_bits(F32x16 a) {
+  return bits(a) & splat<I32x16>(INT32_MAX);
+}
+inline bool are_finite(I32x16 magnitudes) {
+  return all(less(magnitudes, splat<I32x16>(0x7f800000)));
+}
+
 // Calls write(column, weights) for columns 0 … 15 from column k of a block on, whose codes begin at `block`; k is a
 // multiple of 16.
 template <WeightKind kind, class Write>
@@ -119,6 +132,15 @@ inline __attribute__((always_inline)) void each_decoded_column(const std::byte* 
       half_stretch_values<kind, 0>(stretch, zero, write_weight);
     }
   };
+  if constexpr (kind == WeightKind::e4m3) {
+    const F32x16 factor = e4m3_scales(scale);
+    if (are_finite(magnitude_bits(factor))) {
+      decode(splat<F32x16>(0.0f), [&](F32x16 value) { return factor * value; });
+    } else {
+      decode(splat<F32x16>(0.0f), [&](F32x16 value) { return scale * (splat<F32x16>(kE4m3Factor) * value); });
+    }
+    return;
+  }
   if (layout.scheme == CodeScheme::affine) {
     const F32x16 bias = load_group_biases(group, layout);
     decode(splat<F32x16>(0.0f), [&](F32x16 value) { return fma(scale, value, bias); });
@@ -144,6 +166,51 @@ __attribute__((noinline)) F32x16 decoded_chain(const std::byte* block, const Cod
         sum = fma(weights, splat<F32x16>(x[column]), sum);
       });
   return sum;
+}
+
+// The same of P panels of E4M3 side by side, whose chains hide each other's latency: for as many of the columns from
+// the start of a block on as whole groups have. Returns how many.
+template <int P>
+__attribute__((noinline)) std::int64_t e4m3_chains(const std::byte* blocks, std::size_t panel_stride,
+                                                   const CodeLayout& layout, std::int64_t columns, const float* x,
+                                                   F32x16 (&sums)[P][1]) {
+  const std::int64_t whole = columns >> layout.shift << layout.shift;
+  F32x16 s[P];
+  SPARKX_UNROLL
+  for (int p = 0; p < P; ++p) s[p] = sums[p][0];
+  const std::byte* group = blocks;
+  for (std::int64_t begin = 0; begin < whole; begin += layout.group, group += layout.group_bytes) {
+    F32x16 scale[P];
+    I32x16 largest = splat<I32x16>(0);
+    SPARKX_UNROLL
+    for (int p = 0; p < P; ++p) {
+      scale[p] = e4m3_scales(load_group_scales<WeightKind::e4m3>(group + p * panel_stride, layout));
+      largest = max(largest, magnitude_bits(scale[p]));
+    }
+    if (!are_finite(largest)) {
+      SPARKX_UNROLL
+      for (int p = 0; p < P; ++p) {
+        for (std::int64_t k = begin; k < begin + layout.group; k += kDecodedColumns) {
+          s[p] = decoded_chain<WeightKind::e4m3>(blocks + p * panel_stride, layout, k, x + k, s[p]);
+        }
+      }
+      continue;
+    }
+    const std::byte* words = group + layout.codes_offset;
+    for (std::int64_t k = begin; k < begin + layout.group; k += 4, words += 64) {
+      I32x16 four[P];
+      SPARKX_UNROLL
+      for (int p = 0; p < P; ++p) four[p] = load_int(words + p * panel_stride);
+      each_word<0, 4>([&]<int byte>() __attribute__((always_inline)) {
+        const F32x16 activation = splat<F32x16>(x[k + byte]);
+        SPARKX_UNROLL
+        for (int p = 0; p < P; ++p) s[p] = fma(scale[p] * small_e4m3_values<byte>(four[p]), activation, s[p]);
+      });
+    }
+  }
+  SPARKX_UNROLL
+  for (int p = 0; p < P; ++p) sums[p][0] = s[p];
+  return whole;
 }
 
 // One row of a matrix as floats: lane row % 16 of its panel.

@@ -137,6 +137,8 @@ struct FloatTile {
     } else {
       std::int64_t c = 0;
       if constexpr (T == 1) {  // weights meet their one activation at once; the panels hide each other's latency
+        if constexpr (kind == WeightKind::e4m3)
+          c = e4m3_chains<P>(panels, w.panel_bytes, layout, columns, values, sums);
         for (; c + kDecodedColumns <= columns; c += kDecodedColumns) {
           for (int p = 0; p < P; ++p) {
             sums[p][0] = decoded_chain<kind>(panels + p * w.panel_bytes, layout, c, values + c, sums[p][0]);

@@ -80,8 +80,8 @@ constexpr int table_zero(WeightKind kind) {
   return kind == WeightKind::e2m1 ? 12 : kind == WeightKind::iq4 ? 128 : 0;
 }
 
-// Rule 2: whether values have 8 bits, so that they meet activations in groups of 32. With two levels those of 64 columns
-// are added up as integers.
+// Rule 2: whether values have 8 bits, so that they meet activations in groups of 32. With two levels those of 64
+// columns are added up as integers.
 constexpr bool has_8_bits(WeightKind kind, bool two_levels = false) {
   return kind == WeightKind::codes8 || (kind == WeightKind::iq4 && !two_levels);
 }

@@ -69,9 +69,11 @@ struct TwoLevelTile {
     sum_blocks<TwoLevelTile, P, T>(w, panel, x, token, total);
   }
 
+  // Not inlined, so that its pointers have the registers for themselves.
   template <int P, int T>
-  static void block(const PanelMatrix& w, std::int64_t panel, std::int64_t block_begin, std::int64_t columns,
-                    const Input& x, std::int64_t token, F32x16 (&sums)[P][T]) {
+  __attribute__((noinline)) static void block(const PanelMatrix& w, std::int64_t panel, std::int64_t block_begin,
+                                              std::int64_t columns, const Input& x, std::int64_t token,
+                                              F32x16 (&sums)[P][T]) {
     static_assert(P == 1);
     const CodeLayout layout = code_layout<kind>(w.format, block_begin);
     const std::byte* group = w.panels + panel * w.panel_bytes + layout.block_offset;
@@ -128,9 +130,11 @@ struct SixteenTile {
     sum_blocks<SixteenTile, P, T>(w, panel, x, token, total);
   }
 
+  // Not inlined, so that its pointers have the registers for themselves.
   template <int P, int T>
-  static void block(const PanelMatrix& w, std::int64_t panel, std::int64_t block_begin, std::int64_t columns,
-                    const Input& x, std::int64_t token, F32x16 (&sums)[P][T]) {
+  __attribute__((noinline)) static void block(const PanelMatrix& w, std::int64_t panel, std::int64_t block_begin,
+                                              std::int64_t columns, const Input& x, std::int64_t token,
+                                              F32x16 (&sums)[P][T]) {
     const CodeLayout layout = code_layout<kind>(w.format, block_begin);
     const std::byte* group = w.panels + panel * w.panel_bytes + layout.block_offset;
     const std::int64_t quarter_stride = 2 * x.stretch_stride;

@@ -92,7 +92,7 @@ INSTANTIATE_TEST_SUITE_P(
         StoredCase{"gguf-Q4_1.gguf", kExact, 1.3 * 2.94e-2, "4-bit (groups of 32), float32"},
         StoredCase{"gguf-Q5_0.gguf", kExact, 1.3 * 2.91e-2, "5-bit (groups of 32), float32"},
         StoredCase{"gguf-Q5_1.gguf", kExact, 1.3 * 2.92e-2, "5-bit (groups of 32), float32"},
-        StoredCase{"gguf-IQ4_NL.gguf", kExact, 1.3 * 3.10e-2, "8-bit (groups of 32), IQ4 (groups of 32)"},
+        StoredCase{"gguf-IQ4_NL.gguf", kExact, 3.10e-2, "8-bit (groups of 32), IQ4 (groups of 32)"},
         StoredCase{"gguf-IQ4_XS.gguf", kExact, 4.41e-2, "8-bit (groups of 32), IQ4 (two levels, groups of 32)"},
         StoredCase{"gguf-Q2_K.gguf", kExact, 4.38e-2,
                    "2-bit (two levels, groups of 16), 3-bit (two levels, groups of 16), 8-bit (groups of "

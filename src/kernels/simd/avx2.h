@@ -34,7 +34,7 @@ template <int shift, int mask>
 inline __m256i pick(__m256i a) {
   if constexpr (shift > 0) a = _mm256_srli_epi16(a, shift);
   if constexpr (shift < 0) a = _mm256_slli_epi16(a, -shift);
-  return _mm256_and_si256(a, _mm256_set1_epi8(mask));
+  return _mm256_and_si256(a, _mm256_set1_epi8(static_cast<char>(mask)));
 }
 inline __m256i either(__m256i a, __m256i b) {
   return _mm256_or_si256(a, b);
@@ -126,6 +126,14 @@ template <int count>
 inline I32x16 shift_right_arithmetic(I32x16 a) {
   return {_mm256_srai_epi32(a.low, count), _mm256_srai_epi32(a.high, count)};
 }
+template <int count>
+inline I32x16 shift_halves_left(I32x16 a) {
+  return {_mm256_slli_epi16(a.low, count), _mm256_slli_epi16(a.high, count)};
+}
+template <int count>
+inline I32x16 shift_halves_right_arithmetic(I32x16 a) {
+  return {_mm256_srai_epi16(a.low, count), _mm256_srai_epi16(a.high, count)};
+}
 inline I32x16 lookup(I32x16 a, const std::int8_t (&table)[16]) {
   // The other bytes of a lane find something too.
   return shift_right_arithmetic<24>(shift_left<24>(I32x16{lookup(a.low, table), lookup(a.high, table)}));
@@ -184,6 +192,9 @@ inline Mask16 less(I32x16 a, I32x16 b) {
 inline Mask16 operator&(Mask16 a, Mask16 b) {
   return {_mm256_and_ps(a.low, b.low), _mm256_and_ps(a.high, b.high)};
 }
+inline bool all(Mask16 mask) {
+  return _mm256_movemask_ps(_mm256_and_ps(mask.low, mask.high)) == 0xff;
+}
 inline F32x16 select(Mask16 mask, F32x16 yes, F32x16 no) {
   return {_mm256_blendv_ps(no.low, yes.low, mask.low), _mm256_blendv_ps(no.high, yes.high, mask.high)};
 }
@@ -231,6 +242,16 @@ inline F32x16 load_int8(const void* p) {
 inline F32x16 load_float16(const void* p) {
   const auto* halves = static_cast<const __m128i*>(p);
   return {_mm256_cvtph_ps(_mm_loadu_si128(halves)), _mm256_cvtph_ps(_mm_loadu_si128(halves + 1))};
+}
+
+inline F32x16 load_e4m3(const void* p) {
+  // As float16: one bit lower, an exponent that is 8 too small.
+  const __m256i high_bytes =
+      _mm256_slli_epi16(_mm256_cvtepu8_epi16(_mm_loadu_si128(static_cast<const __m128i*>(p))), 8);
+  const __m256i values =
+      _mm256_and_si256(_mm256_srai_epi16(high_bytes, 1), _mm256_set1_epi16(static_cast<short>(0xbf80)));
+  return F32x16{_mm256_cvtph_ps(_mm256_castsi256_si128(values)), _mm256_cvtph_ps(_mm256_extracti128_si256(values, 1))} *
+         splat<F32x16>(0x1p8f);
 }
 
 struct Pairs {

@@ -109,6 +109,14 @@ template <int count>
 inline I32x16 shift_right_arithmetic(I32x16 a) {
   return {_mm512_srai_epi32(a.all, count)};
 }
+template <int count>
+inline I32x16 shift_halves_left(I32x16 a) {
+  return {_mm512_slli_epi16(a.all, count)};
+}
+template <int count>
+inline I32x16 shift_halves_right_arithmetic(I32x16 a) {
+  return {_mm512_srai_epi16(a.all, count)};
+}
 inline F32x16 to_float(I32x16 a) {
   return {_mm512_cvtepi32_ps(a.all)};
 }
@@ -148,7 +156,7 @@ inline Codes pick(Codes a) {
   __m512i shifted = a.all;
   if constexpr (shift > 0) shifted = _mm512_srli_epi16(shifted, shift);
   if constexpr (shift < 0) shifted = _mm512_slli_epi16(shifted, -shift);
-  return {_mm512_and_si512(shifted, _mm512_set1_epi8(mask))};
+  return {_mm512_and_si512(shifted, _mm512_set1_epi8(static_cast<char>(mask)))};
 }
 inline Codes either(Codes a, Codes b) {
   return {_mm512_or_si512(a.all, b.all)};
@@ -199,6 +207,9 @@ inline Mask16 less(I32x16 a, I32x16 b) {
 inline Mask16 operator&(Mask16 a, Mask16 b) {
   return {static_cast<__mmask16>(a.all & b.all)};
 }
+inline bool all(Mask16 mask) {
+  return mask.all == 0xffff;
+}
 inline F32x16 select(Mask16 mask, F32x16 yes, F32x16 no) {
   return {_mm512_mask_blend_ps(mask.all, no.all, yes.all)};
 }
@@ -231,6 +242,15 @@ inline F32x16 load_int8(const void* p) {
 }
 inline F32x16 load_float16(const void* p) {
   return {_mm512_cvtph_ps(_mm256_loadu_si256(static_cast<const __m256i*>(p)))};
+}
+
+inline F32x16 load_e4m3(const void* p) {
+  // As float16: one bit lower, an exponent that is 8 too small.
+  const __m256i high_bytes =
+      _mm256_slli_epi16(_mm256_cvtepu8_epi16(_mm_loadu_si128(static_cast<const __m128i*>(p))), 8);
+  const __m256i values =
+      _mm256_and_si256(_mm256_srai_epi16(high_bytes, 1), _mm256_set1_epi16(static_cast<short>(0xbf80)));
+  return {_mm512_mul_ps(_mm512_cvtph_ps(values), _mm512_set1_ps(0x1p8f))};
 }
 
 struct Pairs {

@@ -92,5 +92,40 @@ inline __attribute__((always_inline)) void plane_stretch(const std::byte* codes,
       });
 }
 
+// D of a run of one token, `stretches` of them. Codes of one plane stay where they are in their bytes: the sum of those
+// at bit b comes out 2^b times as large, and goes back at the end. Each place has a chain of its own.
+template <WeightKind kind>
+inline __attribute__((always_inline)) I32x16 run_products(const std::byte* codes, const std::int8_t* x, int stretches) {
+  constexpr int kBits = kLowPlaneBits<kind>;
+  constexpr bool in_place = kHighPlaneBits<kind> == 0 && kBits < 8 && table_zero(kind) == 0;
+  constexpr int kChains = in_place ? 8 / kBits : 2;
+  I32x16 chain[kChains][1];
+  SPARKX_UNROLL
+  for (int i = 0; i < kChains; ++i) chain[i][0] = splat<I32x16>(0);
+  const auto load = [&](std::int64_t offset) { return load_codes(codes + offset); };
+  for (int stretch = 0; stretch < stretches; ++stretch, codes += kStretchBytes<kind>, x += kStretchColumns) {
+    each_word<0, 8>([&]<int i>() __attribute__((always_inline)) {
+      auto& sum = chain[i % kChains];
+      if constexpr (in_place) {
+        constexpr int kMask = ((1 << kBits) - 1) << kBits * (i % kChains);
+        dot4(sum, pick<0, kMask>(load(i / kChains * 64)), x + i * 4, 0);
+      } else if constexpr (kBits == 8) {
+        dot4(sum, load(i * 64), x + i * 4, 0);
+      } else if constexpr (table_zero(kind) != 0) {
+        dot4(sum, lookup(plane_codes<kind, i>(load), kUnsignedTable<kind>.value), x + i * 4, 0);
+      } else {
+        dot4(sum, plane_codes<kind, i>(load), x + i * 4, 0);
+      }
+    });
+  }
+  if constexpr (in_place) {
+    each_word<1, kChains>([&]<int i>() __attribute__((always_inline)) {
+      chain[0][0] = chain[0][0] + shift_right_arithmetic<kBits * i>(chain[i][0]);
+    });
+    return chain[0][0];
+  }
+  return chain[0][0] + chain[1][0];
+}
+
 }  // namespace
 }  // namespace sparkx::kernels

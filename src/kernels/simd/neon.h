@@ -140,6 +140,16 @@ inline I32x16 shift_right_arithmetic(I32x16 x) {
   if constexpr (count == 0) return x;  // the instruction has no such form
   return quarters<I32x16>([](int32x4_t a) { return vshrq_n_s32(a, count == 0 ? 1 : count); }, x);
 }
+template <int count>
+inline I32x16 shift_halves_left(I32x16 x) {
+  return quarters<I32x16>(
+      [](int32x4_t a) { return vreinterpretq_s32_s16(vshlq_n_s16(vreinterpretq_s16_s32(a), count)); }, x);
+}
+template <int count>
+inline I32x16 shift_halves_right_arithmetic(I32x16 x) {
+  return quarters<I32x16>(
+      [](int32x4_t a) { return vreinterpretq_s32_s16(vshrq_n_s16(vreinterpretq_s16_s32(a), count)); }, x);
+}
 inline I32x16 lookup(I32x16 x, const std::int8_t (&table)[16]) {
   const int8x16_t values = vld1q_s8(table);
   const auto found = quarters<I32x16>(
@@ -196,6 +206,9 @@ inline Mask16 less(I32x16 x, I32x16 y) {
 inline Mask16 operator&(Mask16 x, Mask16 y) {
   return quarters<Mask16>([](uint32x4_t a, uint32x4_t b) { return vandq_u32(a, b); }, x, y);
 }
+inline bool all(Mask16 x) {
+  return vminvq_u32(vandq_u32(vandq_u32(x.a, x.b), vandq_u32(x.c, x.d))) != 0;
+}
 inline F32x16 select(Mask16 mask, F32x16 yes, F32x16 no) {
   return quarters<F32x16>([](uint32x4_t m, float32x4_t a, float32x4_t b) { return vbslq_f32(m, a, b); }, mask, yes, no);
 }
@@ -238,6 +251,19 @@ inline F32x16 load_float16(const void* p) {
   const auto* values = static_cast<const std::uint16_t*>(p);
   return {widen_float16(vld1_u16(values)), widen_float16(vld1_u16(values + 4)), widen_float16(vld1_u16(values + 8)),
           widen_float16(vld1_u16(values + 12))};
+}
+
+inline F32x16 load_e4m3(const void* p) {
+  // As float16: one bit lower, an exponent that is 8 too small.
+  const auto widen = [](uint8x8_t bytes) {
+    const int16x8_t shifted = vshrq_n_s16(vreinterpretq_s16_u16(vshll_n_u8(bytes, 8)), 1);
+    return vandq_u16(vreinterpretq_u16_s16(shifted), vdupq_n_u16(0xbf80));
+  };
+  const uint8x16_t bytes = vld1q_u8(static_cast<const std::uint8_t*>(p));
+  const uint16x8_t low = widen(vget_low_u8(bytes)), high = widen(vget_high_u8(bytes));
+  return F32x16{widen_float16(vget_low_u16(low)), widen_float16(vget_high_u16(low)), widen_float16(vget_low_u16(high)),
+                widen_float16(vget_high_u16(high))} *
+         splat<F32x16>(0x1p8f);
 }
 
 struct Pairs {

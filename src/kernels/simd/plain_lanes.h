@@ -184,6 +184,19 @@ template <int count, int N>
 inline I32<N> shift_right_arithmetic(const I32<N>& a) {
   return each_int<N>([&](int i) { return static_cast<std::uint32_t>(static_cast<std::int32_t>(a.lane[i]) >> count); });
 }
+// The same of both halves of each lane.
+template <int count, int N>
+inline I32<N> shift_halves_left(const I32<N>& a) {
+  return each_int<N>(
+      [&](int i) { return (a.lane[i] >> 16 << (16 + count)) | static_cast<std::uint16_t>(a.lane[i] << count); });
+}
+template <int count, int N>
+inline I32<N> shift_halves_right_arithmetic(const I32<N>& a) {
+  return each_int<N>([&](int i) {
+    const auto low = static_cast<std::int16_t>(a.lane[i]), high = static_cast<std::int16_t>(a.lane[i] >> 16);
+    return static_cast<std::uint32_t>(high >> count) << 16 | static_cast<std::uint16_t>(low >> count);
+  });
+}
 // The nearest float; of an integer of at most 24 bits the exact one.
 template <int N>
 inline F32<N> to_float(const I32<N>& a) {
@@ -213,6 +226,13 @@ inline Mask<N> less(const I32<N>& a, const I32<N>& b) {
 template <int N>
 inline Mask<N> operator&(const Mask<N>& a, const Mask<N>& b) {
   return each_mask<N>([&](int i) { return a.lane[i] && b.lane[i]; });
+}
+template <int N>
+inline bool all(const Mask<N>& mask) {
+  for (const auto lane : mask.lane) {
+    if (!lane) return false;
+  }
+  return true;
 }
 template <int N>
 inline F32<N> select(const Mask<N>& mask, const F32<N>& yes, const F32<N>& no) {
@@ -345,6 +365,15 @@ inline F32x16 load_int8(const void* p) {
 inline F32x16 load_float16(const void* p) {
   const auto* values = static_cast<const std::uint16_t*>(p);
   return each_float<16>([&](int i) { return widen_float16(values[i]); });
+}
+// 16 floats of 8 bits (E4M3), none of them a NaN.
+inline F32x16 load_e4m3(const void* p) {
+  const auto* values = static_cast<const std::uint8_t*>(p);
+  return each_float<16>([&](int i) {
+    const std::uint32_t sign = values[i] & 0x80u, magnitude = values[i] & 0x7fu;
+    // The exponent is 120 too small; the product sets it right, and a denormal with it.
+    return float_from_bits(sign << 24 | magnitude << 20) * 0x1p120f;
+  });
 }
 // 16 pairs [lane][2] of 16-bit floats: the first ones, and the second ones.
 struct Pairs {
