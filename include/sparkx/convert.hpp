@@ -31,6 +31,9 @@ struct ConvertOptions {
   std::optional<int> group_size = {};  // columns that share a scale: 32, 64 or 128 of "4bit" and its like; absent: 64
   std::string recipe = {};             // mlx-lm's mixtures: "mixed_2_6", "mixed_3_4", "mixed_3_6", "mixed_4_6"
   std::vector<QuantizationRule> rules = {};  // the last one that matches decides
+  // A text in UTF-8, over which the model is run to see what its matrices read, or an importance matrix of llama.cpp's
+  // llama-imatrix: quantizing then costs as little as it can where it matters. Empty: plain rounding.
+  std::filesystem::path calibrate = {};
   // Of what is not quantized: "float32", "bfloat16", "float16". "auto": what config.json says as torch_dtype, as mlx-lm
   // has it, else the file's own.
   std::string dtype = "auto";
@@ -56,6 +59,7 @@ struct ConversionPlan {
   std::vector<ConvertedTensor> tensors;  // in the order of the output
   std::vector<std::string> files;        // names, those with tensors first
   std::vector<std::string> notes;        // what a user should know, ready to print
+  std::string calibration;               // what it is calibrated by, and how; empty without
   std::uint64_t output_bytes = 0;        // of all files
   double bits_per_weight = 0;            // bits of all tensors in the output by their elements
 };

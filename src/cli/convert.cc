@@ -26,6 +26,7 @@ constexpr const char* kExamples = R"(Examples:
   sparkx convert -m DIR -o DIR-4bit -q                             4 bits, as mlx_lm.convert does it
   sparkx convert -m DIR -o DIR-mixed --recipe mixed_3_6            3 bits, and 6 where they matter most
   sparkx convert -m DIR -o OUT --quantize 4bit --predicate 'down_proj=6' --predicate 'lm_head|embedding=8'
+  sparkx convert -m DIR -o DIR-3bit -q 3bit --calibrate text.txt   better at few bits
   sparkx convert -m DIR -o model.gguf --quantize Q4_K_M            one file, as llama.cpp reads it
   sparkx convert -m INT8-DIR -o OUT --dry-run                      check everything, show the plan, write nothing
   sparkx convert -m MLX-DIR -o OUT --format hf --dtype bfloat16    back to plain numbers)";
@@ -43,6 +44,7 @@ struct ConvertArguments {
   std::string dtype = "auto";
   std::string recipe;
   std::vector<std::string> predicates;
+  std::string calibrate;
   bool w8a16 = false;
   std::string shard_size = "5GB";
   std::optional<int> threads;
@@ -121,6 +123,7 @@ std::string show_plan(const ConversionPlan& plan) {
   for (const Line& line : lines) {
     text += fmt::format("{:>4} {:<52} {:>11}  {}\n", line.count, line.name, show_bytes(line.bytes), line.change);
   }
+  if (!plan.calibration.empty()) text += fmt::format("calibrated with {}\n", plan.calibration);
   text += fmt::format("{}: {} in {} files, {:.3f} bits per weight\n", plan.format, show_bytes(plan.output_bytes),
                       plan.files.size(), plan.bits_per_weight);
   return text;
@@ -137,9 +140,10 @@ std::string plan_json(const ConversionPlan& plan) {
   for (const std::string& file : plan.files) files += (files.empty() ? "" : ", ") + json_string(file);
   for (const std::string& note : plan.notes) notes += (notes.empty() ? "" : ", ") + json_string(note);
   return fmt::format(
-      "{{\"format\": {}, \"output_bytes\": {}, \"bits_per_weight\": {:.6f}, \"files\": [{}], \"notes\": [{}], "
-      "\"tensors\": [{}]}}\n",
-      json_string(plan.format), plan.output_bytes, plan.bits_per_weight, files, notes, tensors);
+      "{{\"format\": {}, \"output_bytes\": {}, \"bits_per_weight\": {:.6f}, \"calibration\": {}, \"files\": [{}], "
+      "\"notes\": [{}], \"tensors\": [{}]}}\n",
+      json_string(plan.format), plan.output_bytes, plan.bits_per_weight,
+      plan.calibration.empty() ? "null" : json_string(plan.calibration), files, notes, tensors);
 }
 
 int convert(const ConvertArguments& a) {
@@ -149,6 +153,7 @@ int convert(const ConvertArguments& a) {
   options.group_size = a.group_size;
   options.recipe = a.recipe;
   for (const std::string& text : a.predicates) options.rules.push_back(parse_rule(text));
+  options.calibrate = a.calibrate;
   options.dtype = a.dtype;
   options.keep_activation_codes = !a.w8a16;
   options.shard_bytes = parse_size(a.shard_size).value();
@@ -212,6 +217,11 @@ void add_convert(CLI::App& app, Run& run) {
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->type_name("RE=BITS");
+  command
+      ->add_option("--calibrate", a->calibrate,
+                   "Quantize by what the model reads on a text of the kind it is for (some 10000 tokens), or by an "
+                   "importance matrix of llama.cpp: better at few bits")
+      ->type_name("FILE");
   command->add_option("--dtype", a->dtype, "Type of what is not quantized; auto keeps config.json's, or the file's own")
       ->check(one_of({"auto", "float32", "bfloat16", "float16"}))
       ->type_name("TYPE")

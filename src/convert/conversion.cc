@@ -9,6 +9,7 @@
 #include <set>
 #include <utility>
 
+#include "convert/calibration.h"
 #include "convert/source.h"
 #include "convert/staging.h"
 #include "convert/target.h"
@@ -42,9 +43,27 @@ std::string choose_format(const std::string& wanted, const fs::path& output) {
   throw_error(ErrorCode::invalid_argument, "\"{}\" is no format: mlx, hf, gguf", wanted);
 }
 
-Target plan_target(const std::string& format, const Checkpoint& checkpoint, const ConvertOptions& options) {
+std::unique_ptr<Calibration> open_calibration(const Checkpoint& checkpoint, const ConvertOptions& options,
+                                              const std::string& format) {
+  if (options.calibrate.empty()) return nullptr;
+  if (format == "hf" || (options.quantize == "none" && options.recipe.empty() && options.rules.empty())) {
+    throw_error(ErrorCode::invalid_argument, "calibration with {}, but nothing is to be quantized",
+                options.calibrate.string());
+  }
+  return std::make_unique<Calibration>(options.calibrate, checkpoint);
+}
+
+Target plan_target(const std::string& format, const Checkpoint& checkpoint, const ConvertOptions& options,
+                   Calibration* calibration) {
   if (format == "hf") return plan_hugging_face(checkpoint, options);
-  return format == "gguf" ? plan_gguf(checkpoint, options) : plan_mlx(checkpoint, options);
+  Target target =
+      format == "gguf" ? plan_gguf(checkpoint, options, calibration) : plan_mlx(checkpoint, options, calibration);
+  if (calibration == nullptr) return target;
+  if (!calibration->is_wanted()) {
+    throw_error(ErrorCode::invalid_argument, "calibration with {}, but no matrix that is quantized can make use of it",
+                options.calibrate.string());
+  }
+  return target;
 }
 
 // Everything that the source is made of: the folder or file itself, and where its weights lie.
@@ -64,8 +83,15 @@ std::int64_t rows_at_a_time(const TensorInfo& tensor) {
 // Makes the rows of all tensors, on all threads, and gives them to the output.
 class Runner {
  public:
-  Runner(const Target& target, int threads, ProgressCallback callback, std::uint64_t total)
-      : target_(target), pool_(threads), progress_(std::move(callback), total), errors_(target.tensors.size()) {
+  // Reading the model once is as much progress as writing it.
+  Runner(const Target& target, Calibration* calibration, int threads, ProgressCallback callback,
+         std::uint64_t weight_bytes)
+      : target_(target),
+        calibration_(calibration),
+        weight_bytes_(weight_bytes),
+        pool_(threads),
+        progress_(std::move(callback), weight_bytes * static_cast<std::uint64_t>(passes() + 1)),
+        errors_(target.tensors.size()) {
     std::uint64_t most = 0;
     for (const TensorPlan& plan : target.tensors) {
       std::uint64_t row_bytes = 0;
@@ -75,11 +101,18 @@ class Runner {
     for (int i = 0; i < pool_.size(); ++i) buffers_.emplace_back(most);
   }
 
+  ~Runner() {
+    if (calibration_ != nullptr) calibration_->release();
+  }
+  Runner(const Runner&) = delete;
+  Runner& operator=(const Runner&) = delete;
+
   // Without an output the rows are made all the same: what is wrong with them shows.
   void run(const Staging* output) {
     const ScopedFloatEnvironment environment;
     for (std::size_t i = 0; i < target_.tensors.size(); ++i) {
       const TensorPlan& plan = target_.tensors[i];
+      if (plan.calibrated) calibration_->prepare(*plan.tensor, pool_, progress_, weight_bytes_);
       const std::int64_t rows = plan.tensor->rows(), step = rows_at_a_time(*plan.tensor);
       pool_.parallel_for((rows + step - 1) / step, 1, [&](std::int64_t begin, std::int64_t end, int worker) {
         for (std::int64_t piece = begin; piece < end && !failed_ && !progress_.cancelled(); ++piece) {
@@ -95,6 +128,8 @@ class Runner {
 
  private:
   static constexpr std::uint64_t kAlignment = 64;
+
+  std::int64_t passes() const { return calibration_ == nullptr ? 0 : calibration_->passes(); }
 
   void convert(const TensorPlan& plan, std::int64_t begin, std::int64_t end, double& largest_error, int worker,
                const Staging* output) {
@@ -132,6 +167,8 @@ class Runner {
   }
 
   const Target& target_;
+  Calibration* calibration_;
+  std::uint64_t weight_bytes_;
   ThreadPool pool_;
   Progress progress_;
   std::vector<AlignedBuffer<std::byte>> buffers_;
@@ -148,7 +185,8 @@ struct Conversion::Impl {
       : checkpoint(open_source(source)),
         threads(options.threads.value_or(default_thread_count())),
         format(choose_format(options.format, output)),
-        target(plan_target(format, checkpoint, options)) {
+        calibration(open_calibration(checkpoint, options, format)),
+        target(plan_target(format, checkpoint, options, calibration.get())) {
     if (threads < 1) throw_error(ErrorCode::invalid_argument, "threads must be 1 or more");
     describe();
     place =
@@ -157,6 +195,7 @@ struct Conversion::Impl {
 
   void describe() {
     plan.format = format;
+    if (calibration) plan.calibration = calibration->description();
     std::uint64_t bytes = 0;
     double elements = 0;
     for (const TensorPlan& tensor : target.tensors) {
@@ -187,6 +226,7 @@ struct Conversion::Impl {
   Checkpoint checkpoint;
   int threads;
   std::string format;
+  std::unique_ptr<Calibration> calibration;  // null for none
   Target target;
   ConversionPlan plan;
   OutputPlace place;
@@ -203,7 +243,7 @@ const ConversionPlan& Conversion::plan() const {
 }
 
 std::string Conversion::check(const std::function<bool(std::uint64_t done, std::uint64_t total)>& progress) {
-  Runner runner(impl_->target, impl_->threads, progress, impl_->checkpoint.weight_bytes());
+  Runner runner(impl_->target, impl_->calibration.get(), impl_->threads, progress, impl_->checkpoint.weight_bytes());
   runner.run(nullptr);
   const std::vector<TextFile> reports = impl_->reports(runner.errors());
   return reports.empty() ? std::string() : reports.back().text;
@@ -216,7 +256,7 @@ std::string Conversion::run(const std::function<bool(std::uint64_t done, std::ui
     const std::size_t number = staging.create(file.name, file.bytes);
     staging.write(number, 0, std::as_bytes(std::span(file.head)));
   }
-  Runner runner(target, impl_->threads, progress, impl_->checkpoint.weight_bytes());
+  Runner runner(target, impl_->calibration.get(), impl_->threads, progress, impl_->checkpoint.weight_bytes());
   runner.run(&staging);
   const std::vector<TextFile> reports = impl_->reports(runner.errors());
   for (const TextFile& file : target.texts) staging.add(file.name, file.text);

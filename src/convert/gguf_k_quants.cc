@@ -26,6 +26,13 @@ struct SubBlocks {
       for (int i = 0; i < kLength; ++i) weights[i][lane] = from[lane * kLength + i];
     }
   }
+  SubBlocks() = default;
+
+  static SubBlocks ones() {
+    SubBlocks blocks;
+    for (Lanes<kLanes>& row : blocks.weights) row.fill(1);
+    return blocks;
+  }
 };
 
 // The nearest integer, ties to even, of a value below 2^22: adding pushes the fraction out.
@@ -78,7 +85,6 @@ float best_unit(const std::array<float, kLanes>& values, const std::array<float,
 constexpr int kAffineLanes = 8;
 using AffineLanes = Lanes<kAffineLanes>;
 using AffineBlocks = SubBlocks<kAffineLanes>;
-constexpr auto kAffineLength = static_cast<float>(AffineBlocks::kLength);
 
 struct AffineFit {
   AffineLanes scale;
@@ -89,10 +95,11 @@ struct AffineFit {
 };
 
 // What the sums over a sub-block's codes say about the best scale and minimum. They are taken over weights without
-// their least one, so that little is lost where weights differ little.
+// their least one, so that little is lost where weights differ little. Every weight counts by its importance.
 class AffineFitter {
  public:
-  AffineFitter(const AffineBlocks& blocks, int levels) : above_(blocks), levels_(static_cast<float>(levels)) {
+  AffineFitter(const AffineBlocks& blocks, const AffineBlocks& importance, int levels)
+      : above_(blocks), importance_(importance), levels_(static_cast<float>(levels)) {
     high_ = blocks.weights[0];
     for (const AffineLanes& row : blocks.weights) {
       for (int l = 0; l < kAffineLanes; ++l) {
@@ -100,21 +107,24 @@ class AffineFitter {
         high_[l] = row[l] > high_[l] ? row[l] : high_[l];
       }
     }
-    for (AffineLanes& row : above_.weights) {
+    for (int i = 0; i < AffineBlocks::kLength; ++i) {
       for (int l = 0; l < kAffineLanes; ++l) {
-        row[l] -= low_[l];
-        sum_[l] += row[l];
+        above_.weights[i][l] -= low_[l];
+        sum_[l] += importance_.weights[i][l] * above_.weights[i][l];
+        total_[l] += importance_.weights[i][l];
       }
     }
   }
+
+  const AffineLanes& total() const { return total_; }
 
   AffineFit best() const {
     AffineFit best;
     AffineLanes inverse, offset{};
     for (int l = 0; l < kAffineLanes; ++l) {  // one level, the mean: what constant weights need
       best.scale[l] = 0;
-      best.offset[l] = std::min(sum_[l] / kAffineLength, -low_[l]);
-      best.error[l] = best.offset[l] * (kAffineLength * best.offset[l] - 2 * sum_[l]);
+      best.offset[l] = std::min(sum_[l] / total_[l], -low_[l]);
+      best.error[l] = best.offset[l] * (total_[l] * best.offset[l] - 2 * sum_[l]);
       best.squares[l] = 0;
     }
     // A few levels more or fewer over the whole range, the least squares fit of each.
@@ -140,25 +150,27 @@ class AffineFitter {
   // Takes the least squares fit for the codes of (weight - offset) · inverse, where that is better.
   void improve(AffineFit& best, const AffineLanes& inverse, const AffineLanes& offset) const {
     AffineLanes q{}, qq{}, qx{};  // sums over codes, their squares, and codes times weights
-    for (const AffineLanes& row : above_.weights) {
+    for (int i = 0; i < AffineBlocks::kLength; ++i) {
+      const AffineLanes &row = above_.weights[i], &counts = importance_.weights[i];
       for (int l = 0; l < kAffineLanes; ++l) {
         const float code = nearest_in((row[l] - offset[l]) * inverse[l], 0, levels_);
-        q[l] += code;
-        qq[l] += code * code;
-        qx[l] += code * row[l];
+        const float counted = counts[l] * code;
+        q[l] += counted;
+        qq[l] += counted * code;
+        qx[l] += counted * row[l];
       }
     }
     for (int l = 0; l < kAffineLanes; ++l) {
       if (!(qq[l] > 0)) continue;
-      const float determinant = kAffineLength * qq[l] - q[l] * q[l];
-      float scale = determinant > 0 ? (kAffineLength * qx[l] - sum_[l] * q[l]) / determinant : 0;
-      float b = (sum_[l] - scale * q[l]) / kAffineLength;
+      const float determinant = total_[l] * qq[l] - q[l] * q[l];
+      float scale = determinant > 0 ? (total_[l] * qx[l] - sum_[l] * q[l]) / determinant : 0;
+      float b = (sum_[l] - scale * q[l]) / total_[l];
       if (!(determinant > 0) || b > -low_[l]) {
         b = -low_[l];
         scale = (qx[l] - b * q[l]) / qq[l];
       }
       if (!(scale > 0)) continue;
-      const float error = scale * (scale * qq[l] + 2 * b * q[l] - 2 * qx[l]) + b * (kAffineLength * b - 2 * sum_[l]);
+      const float error = scale * (scale * qq[l] + 2 * b * q[l] - 2 * qx[l]) + b * (total_[l] * b - 2 * sum_[l]);
       if (error < best.error[l]) {
         best.scale[l] = scale;
         best.offset[l] = b;
@@ -169,41 +181,35 @@ class AffineFitter {
   }
 
   AffineBlocks above_;  // the weights without low_
+  const AffineBlocks& importance_;
   float levels_;
   AffineLanes low_{};  // at most 0: a minimum of the other sign does not exist in the format
-  AffineLanes high_, sum_{};
-};
-
-struct AffineCodes {
-  float d, dmin;  // float16 values
-  std::array<std::uint8_t, kAffineLanes> scales, minima;
-  std::uint8_t codes[kSuperBlock];
+  AffineLanes high_, sum_{}, total_{};
 };
 
 constexpr float kMaxSmallScale = 63;  // 6 bits
 
-AffineLanes squared_error(const AffineBlocks& blocks, const AffineLanes& scale, const AffineLanes& minimum,
-                          float levels) {
+AffineLanes squared_error(const AffineBlocks& blocks, const AffineBlocks& importance, const AffineLanes& scale,
+                          const AffineLanes& minimum, float levels) {
   AffineLanes inverse, error{};
   for (int l = 0; l < kAffineLanes; ++l) inverse[l] = scale[l] > 0 ? 1 / scale[l] : 0;
-  for (const AffineLanes& row : blocks.weights) {
+  for (int i = 0; i < AffineBlocks::kLength; ++i) {
+    const AffineLanes &row = blocks.weights[i], &counts = importance.weights[i];
     for (int l = 0; l < kAffineLanes; ++l) {
       const float code = nearest_in((row[l] + minimum[l]) * inverse[l], 0, levels);
       const float difference = scale[l] * code - minimum[l] - row[l];
-      error[l] += difference * difference;
+      error[l] += counts[l] * (difference * difference);
     }
   }
   return error;
 }
 
-AffineCodes encode_affine(const float* weights, int max_code) {
-  AffineCodes out;
-  const AffineBlocks blocks(weights);
-  const AffineFit fit = AffineFitter(blocks, max_code).best();
-  AffineLanes lengths;
-  lengths.fill(kAffineLength);
+KScales search_affine(const AffineBlocks& blocks, const AffineBlocks& importance, int max_code) {
+  KScales out{};
+  const AffineFitter fitter(blocks, importance, max_code);
+  const AffineFit fit = fitter.best();
   out.d = best_unit(fit.scale, fit.squares, kMaxSmallScale);
-  out.dmin = best_unit(fit.minimum, lengths, kMaxSmallScale);
+  out.dmin = best_unit(fit.minimum, fitter.total(), kMaxSmallScale);
   AffineLanes small_scale, small_minimum;
   for (int l = 0; l < kAffineLanes; ++l) {
     small_scale[l] = out.d > 0 ? nearest_in(fit.scale[l] / out.d, 0, kMaxSmallScale) : 0;
@@ -222,7 +228,7 @@ AffineCodes encode_affine(const float* weights, int max_code) {
         d_scale[l] = out.d * scale[l];
         d_minimum[l] = out.dmin * minimum[l];
       }
-      const AffineLanes error = squared_error(blocks, d_scale, d_minimum, levels);
+      const AffineLanes error = squared_error(blocks, importance, d_scale, d_minimum, levels);
       for (int l = 0; l < kAffineLanes; ++l) {
         if (!(error[l] < best_error[l])) continue;
         best_error[l] = error[l];
@@ -232,17 +238,27 @@ AffineCodes encode_affine(const float* weights, int max_code) {
     }
   }
   for (int l = 0; l < kAffineLanes; ++l) {
-    out.scales[l] = static_cast<std::uint8_t>(best_scale[l]);
+    out.scales[l] = static_cast<std::int8_t>(best_scale[l]);
     out.minima[l] = static_cast<std::uint8_t>(best_minimum[l]);
-    const float scale = out.d * best_scale[l];
-    const float minimum = out.dmin * best_minimum[l];
-    const float inverse = scale > 0 ? 1 / scale : 0;
-    for (int i = 0; i < AffineBlocks::kLength; ++i) {
-      out.codes[l * AffineBlocks::kLength + i] =
-          static_cast<std::uint8_t>(nearest_in((blocks.weights[i][l] + minimum) * inverse, 0, levels));
-    }
+    out.grids[l] = {out.d * best_scale[l], -(out.dmin * best_minimum[l])};
   }
   return out;
+}
+
+void encode_affine(int bits, const float* weights, std::byte* out) {
+  const AffineBlocks blocks(weights);
+  const int max_code = (1 << bits) - 1;
+  const KScales scales = search_affine(blocks, AffineBlocks::ones(), max_code);
+  std::uint8_t codes[kSuperBlock];
+  for (int l = 0; l < kAffineLanes; ++l) {
+    const float scale = scales.grids[l].scale, minimum = -scales.grids[l].offset;
+    const float inverse = scale > 0 ? 1 / scale : 0;
+    for (int i = 0; i < AffineBlocks::kLength; ++i) {
+      codes[l * AffineBlocks::kLength + i] = static_cast<std::uint8_t>(
+          nearest_in((blocks.weights[i][l] + minimum) * inverse, 0, static_cast<float>(max_code)));
+    }
+  }
+  pack_k_block(bits, scales, codes, out);
 }
 
 void put_float16(std::byte* out, float value) {
@@ -252,7 +268,7 @@ void put_float16(std::byte* out, float value) {
 
 // d, dmin, then eight scales and eight minima of 6 bits in 12 bytes: the first four of each with the upper bits of the
 // others above them, then the lower halves of those.
-std::byte* put_scales(const AffineCodes& block, std::byte* out) {
+std::byte* put_scales(const KScales& block, std::byte* out) {
   put_float16(out, block.d);
   put_float16(out + 2, block.dmin);
   out += 4;
@@ -265,10 +281,9 @@ std::byte* put_scales(const AffineCodes& block, std::byte* out) {
 }
 
 // The lower four bits of the codes: of two sub-blocks after another, in the halves of the same bytes.
-void put_low_codes(const AffineCodes& block, std::byte* out) {
+void put_low_codes(const std::uint8_t* codes, std::byte* out) {
   constexpr int kLength = AffineBlocks::kLength;
-  for (int pair = 0; pair < kAffineLanes / 2; ++pair) {
-    const std::uint8_t* codes = block.codes + 2 * pair * kLength;
+  for (int pair = 0; pair < kAffineLanes / 2; ++pair, codes += 2 * kLength) {
     for (int i = 0; i < kLength; ++i) {
       out[pair * kLength + i] = static_cast<std::byte>((codes[i] & 15) | (codes[kLength + i] & 15) << 4);
     }
@@ -284,8 +299,16 @@ using SignedBlocks = SubBlocks<kSignedLanes>;
 constexpr float kLowestCode = -32;
 constexpr float kHighestCode = 31;
 
-// Errors count by the magnitude of their weight here: with so many levels what is left of the error of a trained model
-// is that of its large weights.
+// Without other knowledge errors count by the magnitude of their weight here: with so many levels what is left of the
+// error of a trained model is that of its large weights.
+SignedBlocks magnitudes(const SignedBlocks& blocks) {
+  SignedBlocks magnitudes;
+  for (int i = 0; i < SignedBlocks::kLength; ++i) {
+    for (int l = 0; l < kSignedLanes; ++l) magnitudes.weights[i][l] = std::fabs(blocks.weights[i][l]);
+  }
+  return magnitudes;
+}
+
 struct SignedFit {
   SignedLanes scale{};
   SignedLanes gain{};     // by how much the error is below that of zeros
@@ -293,12 +316,13 @@ struct SignedFit {
 };
 
 // Takes the least squares scale for the codes of weight · inverse, where that is better.
-void improve(const SignedBlocks& blocks, const SignedLanes& inverse, SignedFit& best) {
+void improve(const SignedBlocks& blocks, const SignedBlocks& importance, const SignedLanes& inverse, SignedFit& best) {
   SignedLanes qq{}, qx{};
-  for (const SignedLanes& row : blocks.weights) {
+  for (int i = 0; i < SignedBlocks::kLength; ++i) {
+    const SignedLanes &row = blocks.weights[i], &counts = importance.weights[i];
     for (int l = 0; l < kSignedLanes; ++l) {
       const float code = nearest_in(row[l] * inverse[l], kLowestCode, kHighestCode);
-      const float counted = std::fabs(row[l]) * code;
+      const float counted = counts[l] * code;
       qq[l] += counted * code;
       qx[l] += counted * row[l];
     }
@@ -311,7 +335,7 @@ void improve(const SignedBlocks& blocks, const SignedLanes& inverse, SignedFit& 
   }
 }
 
-SignedFit fit_signed(const SignedBlocks& blocks) {
+SignedFit fit_signed(const SignedBlocks& blocks, const SignedBlocks& importance) {
   SignedFit best;
   SignedLanes peak{}, inverse;
   for (const SignedLanes& row : blocks.weights) {
@@ -324,50 +348,31 @@ SignedFit fit_signed(const SignedBlocks& blocks) {
   for (int step = 0; step <= kSteps; ++step) {
     const float code = kLowestCode - 1.0f + 0.1f * static_cast<float>(step);
     for (int l = 0; l < kSignedLanes; ++l) inverse[l] = peak[l] != 0 ? code / peak[l] : 0;
-    improve(blocks, inverse, best);
+    improve(blocks, importance, inverse, best);
   }
   for (int i = 0; i < kRefinements; ++i) {
     for (int l = 0; l < kSignedLanes; ++l) inverse[l] = best.scale[l] != 0 ? 1 / best.scale[l] : 0;
-    improve(blocks, inverse, best);
+    improve(blocks, importance, inverse, best);
   }
   return best;
 }
 
-SignedLanes error_of(const SignedBlocks& blocks, const SignedLanes& scale) {
+SignedLanes error_of(const SignedBlocks& blocks, const SignedBlocks& importance, const SignedLanes& scale) {
   SignedLanes inverse, error{};
   for (int l = 0; l < kSignedLanes; ++l) inverse[l] = scale[l] != 0 ? 1 / scale[l] : 0;
-  for (const SignedLanes& row : blocks.weights) {
+  for (int i = 0; i < SignedBlocks::kLength; ++i) {
+    const SignedLanes &row = blocks.weights[i], &counts = importance.weights[i];
     for (int l = 0; l < kSignedLanes; ++l) {
       const float code = nearest_in(row[l] * inverse[l], kLowestCode, kHighestCode);
       const float difference = scale[l] * code - row[l];
-      error[l] += std::fabs(row[l]) * difference * difference;
+      error[l] += counts[l] * difference * difference;
     }
   }
   return error;
 }
 
-}  // namespace
-
-void encode_q4_k(const float* weights, std::byte* out) {
-  const AffineCodes block = encode_affine(weights, 15);
-  put_low_codes(block, put_scales(block, out));
-}
-
-void encode_q5_k(const float* weights, std::byte* out) {
-  const AffineCodes block = encode_affine(weights, 31);
-  out = put_scales(block, out);
-  constexpr int kLength = AffineBlocks::kLength;
-  for (int i = 0; i < kLength; ++i) {  // the fifth bits: one bit a sub-block
-    int bits = 0;
-    for (int l = 0; l < kAffineLanes; ++l) bits |= (block.codes[l * kLength + i] >> 4) << l;
-    out[i] = static_cast<std::byte>(bits);
-  }
-  put_low_codes(block, out + kLength);
-}
-
-void encode_q6_k(const float* weights, std::byte* out) {
-  const SignedBlocks blocks(weights);
-  const SignedFit fit = fit_signed(blocks);
+KScales search_signed(const SignedBlocks& blocks, const SignedBlocks& importance) {
+  const SignedFit fit = fit_signed(blocks, importance);
   constexpr float kLowestScale = -128;
   constexpr float kHighestScale = 127;
   const float d = best_unit(fit.scale, fit.squares, kLowestScale);
@@ -383,7 +388,7 @@ void encode_q6_k(const float* weights, std::byte* out) {
       scale[l] = std::clamp(small_scale[l] + by, kLowestScale, kHighestScale);
       d_scale[l] = d * scale[l];
     }
-    const SignedLanes error = error_of(blocks, d_scale);
+    const SignedLanes error = error_of(blocks, importance, d_scale);
     for (int l = 0; l < kSignedLanes; ++l) {
       if (!(error[l] < best_error[l])) continue;
       best_error[l] = error[l];
@@ -391,16 +396,29 @@ void encode_q6_k(const float* weights, std::byte* out) {
     }
   }
 
-  std::uint8_t codes[kSuperBlock];  // with 32 added
-  constexpr int kLength = SignedBlocks::kLength;
+  KScales out{.d = d, .dmin = 0, .scales = {}, .minima = {}, .grids = {}};
   for (int l = 0; l < kSignedLanes; ++l) {
-    const float scale = d * best_scale[l];
-    const float inverse = scale != 0 ? 1 / scale : 0;
-    for (int i = 0; i < kLength; ++i) {
-      codes[l * kLength + i] = static_cast<std::uint8_t>(
-          nearest_in(blocks.weights[i][l] * inverse, kLowestCode, kHighestCode) - kLowestCode);
-    }
+    out.scales[l] = static_cast<std::int8_t>(best_scale[l]);
+    out.grids[l] = {d * best_scale[l], kLowestCode * (d * best_scale[l])};
   }
+  return out;
+}
+
+void pack_affine(int bits, const KScales& scales, const std::uint8_t* codes, std::byte* out) {
+  out = put_scales(scales, out);
+  if (bits == 5) {  // the fifth bits: one bit a sub-block
+    constexpr int kLength = AffineBlocks::kLength;
+    for (int i = 0; i < kLength; ++i) {
+      int high = 0;
+      for (int l = 0; l < kAffineLanes; ++l) high |= (codes[l * kLength + i] >> 4) << l;
+      out[i] = static_cast<std::byte>(high);
+    }
+    out += kLength;
+  }
+  put_low_codes(codes, out);
+}
+
+void pack_signed(const KScales& scales, const std::uint8_t* codes, std::byte* out) {
   // Two halves of 128 weights, each in four runs of 32: the lower halves of runs 0 and 2, of 1 and 3, in the halves of
   // the same bytes, and two upper bits of all four in one byte.
   std::byte* low = out;
@@ -416,9 +434,48 @@ void encode_q6_k(const float* weights, std::byte* out) {
     high += 32;
   }
   for (int l = 0; l < kSignedLanes; ++l) {
-    out[192 + l] = static_cast<std::byte>(static_cast<std::int8_t>(best_scale[l]));
+    out[192 + l] = static_cast<std::byte>(scales.scales[l]);
   }
-  put_float16(out + 208, d);
+  put_float16(out + 208, scales.d);
+}
+
+}  // namespace
+
+void encode_q4_k(const float* weights, std::byte* out) {
+  encode_affine(4, weights, out);
+}
+
+void encode_q5_k(const float* weights, std::byte* out) {
+  encode_affine(5, weights, out);
+}
+
+void encode_q6_k(const float* weights, std::byte* out) {
+  const SignedBlocks blocks(weights);
+  const KScales scales = search_signed(blocks, magnitudes(blocks));
+  std::uint8_t codes[kSuperBlock];
+  constexpr int kLength = SignedBlocks::kLength;
+  for (int l = 0; l < kSignedLanes; ++l) {
+    const float scale = scales.grids[l].scale;
+    const float inverse = scale != 0 ? 1 / scale : 0;
+    for (int i = 0; i < kLength; ++i) {
+      codes[l * kLength + i] = static_cast<std::uint8_t>(
+          nearest_in(blocks.weights[i][l] * inverse, kLowestCode, kHighestCode) - kLowestCode);
+    }
+  }
+  pack_k_block(6, scales, codes, out);
+}
+
+KScales search_k_scales(int bits, const float* weights, const float* importance) {
+  if (bits == 6) return search_signed(SignedBlocks(weights), SignedBlocks(importance));
+  return search_affine(AffineBlocks(weights), AffineBlocks(importance), (1 << bits) - 1);
+}
+
+void pack_k_block(int bits, const KScales& scales, const std::uint8_t* codes, std::byte* out) {
+  if (bits == 6) {
+    pack_signed(scales, codes, out);
+  } else {
+    pack_affine(bits, scales, codes, out);
+  }
 }
 
 }  // namespace sparkx

@@ -7,6 +7,8 @@
 #include <optional>
 #include <utility>
 
+#include "convert/calibration.h"
+#include "convert/gguf_calibrated.h"
 #include "convert/gguf_codes.h"
 #include "convert/gguf_encode.h"
 #include "convert/gguf_metadata.h"
@@ -135,9 +137,10 @@ double relative_loss(const QuantizedMatrix& matrix, const GgufType& type, const 
 
 class Planner {
  public:
-  Planner(const Checkpoint& checkpoint, const ConvertOptions& options)
+  Planner(const Checkpoint& checkpoint, const ConvertOptions& options, Calibration* calibration)
       : checkpoint_(checkpoint),
         options_(options),
+        calibration_(calibration),
         wishes_(options),
         pool_(std::max(options.threads.value_or(default_thread_count()), 1)) {}
 
@@ -230,12 +233,23 @@ class Planner {
 
   const GgufType& encode_as(const GgufType& type, TensorPlan& plan) {
     plan.target = type.name;
-    plan.encode = [&checkpoint = checkpoint_, &type, &tensor = *plan.tensor](std::int64_t begin, std::int64_t end,
-                                                                             std::span<std::byte* const> out) {
+    if (calibration_ != nullptr && can_calibrate_gguf(type)) {
+      plan.calibrated = calibration_->want(*plan.tensor);
+      if (!plan.reason.empty()) plan.reason += "; ";
+      plan.reason += plan.calibrated ? "calibrated" : "not calibrated";
+    }
+    plan.encode = [&checkpoint = checkpoint_, &type, &tensor = *plan.tensor,
+                   calibration = plan.calibrated ? calibration_ : nullptr](std::int64_t begin, std::int64_t end,
+                                                                           std::span<std::byte* const> out) {
       const ScopedFloatEnvironment environment;
       const auto columns = static_cast<std::size_t>(tensor.columns());
       std::vector<float> values(static_cast<std::size_t>(end - begin) * columns);
       read_values(checkpoint, tensor, begin, end, values.data());
+      if (calibration != nullptr) {
+        if (encode_calibrated_gguf_rows(type, values, tensor.columns(), calibration->weights(), out[0])) return 0.0;
+        throw_error(ErrorCode::corrupt, "rows {} to {} have values that are not finite or too large for {}", begin,
+                    end - 1, type.name);
+      }
       const std::uint64_t row_bytes = columns / static_cast<std::size_t>(type.block_size) * type.block_bytes;
       for (std::int64_t row = begin; row < end; ++row) {
         const auto index = static_cast<std::size_t>(row - begin);
@@ -267,6 +281,7 @@ class Planner {
 
   const Checkpoint& checkpoint_;
   const ConvertOptions& options_;
+  Calibration* calibration_;
   Wishes wishes_;
   ThreadPool pool_;
   Target target_;
@@ -278,9 +293,9 @@ class Planner {
 
 }  // namespace
 
-Target plan_gguf(const Checkpoint& checkpoint, const ConvertOptions& options) {
+Target plan_gguf(const Checkpoint& checkpoint, const ConvertOptions& options, Calibration* calibration) {
   check_options(checkpoint, options);
-  return Planner(checkpoint, options).plan();
+  return Planner(checkpoint, options, calibration).plan();
 }
 
 }  // namespace sparkx

@@ -4,10 +4,12 @@
 #include <cmath>
 #include <utility>
 
+#include "convert/calibration.h"
 #include "convert/folder.h"
 #include "convert/source.h"
 #include "core/error.h"
 #include "core/float_codes.h"
+#include "core/float_environment.h"
 #include "formats/bit_stream.h"
 
 namespace sparkx {
@@ -143,6 +145,24 @@ TensorPlan kept_codes_plan(const Checkpoint& checkpoint, const TensorInfo& tenso
                     std::int64_t begin, std::int64_t end, std::span<std::byte* const> out) {
     if (mode.is_affine()) return encode_affine(*matrix, begin, end, tensor.columns(), mode, type, out);
     encode_floats(*matrix, begin, end, tensor.columns(), mode, out);
+    return 0.0;
+  };
+  return plan;
+}
+
+TensorPlan calibrated_plan(const Checkpoint& checkpoint, const TensorInfo& tensor, const MlxMode& mode, Dtype type,
+                           const Calibration& calibration) {
+  TensorPlan plan = plan_without_encode(checkpoint, tensor, mode, type);
+  plan.calibrated = true;
+  plan.encode = [&checkpoint, &tensor, &calibration, mode, type](std::int64_t begin, std::int64_t end,
+                                                                 std::span<std::byte* const> out) {
+    const ScopedFloatEnvironment environment;
+    const auto count = static_cast<std::size_t>((end - begin) * tensor.columns());
+    std::vector<float> values(count);
+    std::vector<std::byte> elements(count * dtype_size(type));
+    read_elements(checkpoint, tensor, begin, end, type, elements.data());
+    load_values(type, elements.data(), count, values.data());
+    quantize_rows(mode, type, values, tensor.columns(), calibration.weights(), out);
     return 0.0;
   };
   return plan;

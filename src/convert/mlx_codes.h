@@ -24,4 +24,8 @@ TensorPlan kept_codes_plan(const Checkpoint& checkpoint, const TensorInfo& tenso
 // A matrix that is rounded to `type` and quantized.
 TensorPlan quantized_plan(const Checkpoint& checkpoint, const TensorInfo& tensor, const MlxMode& mode, Dtype type);
 
+// The same, by what `calibration` knows about its columns; of affine modes only. The calibration must outlive it.
+TensorPlan calibrated_plan(const Checkpoint& checkpoint, const TensorInfo& tensor, const MlxMode& mode, Dtype type,
+                           const Calibration& calibration);
+
 }  // namespace sparkx

@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "convert/calibration.h"
 #include "convert/folder.h"
 #include "convert/mlx_codes.h"
 #include "convert/quantize.h"
@@ -249,9 +250,24 @@ std::vector<TextFile> report(const std::string& from, const std::vector<std::pai
           {"CONVERSION_NOTES.txt", std::move(text)}};
 }
 
+TensorPlan plan_quantizing(const Checkpoint& checkpoint, const TensorInfo& tensor, const MlxMode& mode, Dtype type,
+                           Calibration* calibration, std::string& reason) {
+  if (calibration == nullptr) return quantized_plan(checkpoint, tensor, mode, type);
+  if (!mode.is_affine()) {
+    throw_error(ErrorCode::unsupported,
+                "calibration goes with 2bit to 6bit and 8bit, and with the types of GGUF files, not with {}",
+                mode.name());
+  }
+  const bool known = calibration->want(tensor);
+  if (!reason.empty()) reason += "; ";
+  reason += known ? "calibrated" : "not calibrated";
+  return known ? calibrated_plan(checkpoint, tensor, mode, type, *calibration)
+               : quantized_plan(checkpoint, tensor, mode, type);
+}
+
 }  // namespace
 
-Target plan_mlx(const Checkpoint& checkpoint, const ConvertOptions& options) {
+Target plan_mlx(const Checkpoint& checkpoint, const ConvertOptions& options, Calibration* calibration) {
   Choice choice(options);
   json::Value config = source_config(checkpoint);
   const bool from_mlx = mlx_quantization(config) != nullptr;
@@ -290,7 +306,7 @@ Target plan_mlx(const Checkpoint& checkpoint, const ConvertOptions& options) {
     }
     if (answer.mode) {
       any_quantized = true;
-      target.tensors.push_back(quantized_plan(checkpoint, *tensor, *answer.mode, type));
+      target.tensors.push_back(plan_quantizing(checkpoint, *tensor, *answer.mode, type, calibration, answer.reason));
       modules.push_back({path, *answer.mode, false, answer.of_its_own, false});
       if (matrix != nullptr) reported.emplace_back(target.tensors.size() - 1, modules.back());
     } else {

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <vector>
 
+#include "convert/calibration.h"
+#include "convert/code_grid.h"
 #include "convert/source.h"
 #include "core/error.h"
 #include "core/float_codes.h"
@@ -46,6 +48,11 @@ void quantize_to_floats(const MlxMode& mode, Dtype type, std::span<const float> 
   }
 }
 
+void check_finite(std::span<const float> values) {
+  if (std::all_of(values.begin(), values.end(), [](float value) { return std::isfinite(value); })) return;
+  throw_error(ErrorCode::corrupt, "it has values that are not finite, which cannot be quantized");
+}
+
 }  // namespace
 
 std::string MlxMode::name() const {
@@ -83,14 +90,41 @@ void quantize_row(const MlxMode& mode, Dtype type, const std::byte* row, std::in
   const ScopedFloatEnvironment environment;
   std::vector<float> values(static_cast<std::size_t>(columns));
   load_values(type, row, values.size(), values.data());
-  if (!std::all_of(values.begin(), values.end(), [](float value) { return std::isfinite(value); })) {
-    throw_error(ErrorCode::corrupt, "it has values that are not finite, which cannot be quantized");
-  }
+  check_finite(values);
   if (mode.is_affine()) {
     quantize_affine(mode, type, row, columns, weight, scales, biases);
   } else {
     quantize_to_floats(mode, type, values, weight, scales);
   }
+}
+
+void quantize_rows(const MlxMode& mode, Dtype type, std::span<const float> values, std::int64_t columns,
+                   const ColumnWeights& weights, std::span<std::byte* const> out) {
+  check_finite(values);
+  const auto count = static_cast<std::int64_t>(values.size());
+  const std::int64_t groups = count / mode.group;
+  const int highest = (1 << mode.bits) - 1;
+  std::vector<CodeGrid> grids(static_cast<std::size_t>(groups));
+  std::vector<float> scales, biases;
+  for (std::int64_t g = 0; g < groups; ++g) {
+    const CodeGrid grid = search_grid(values.data() + g * mode.group,
+                                      weights.importance.data() + g * mode.group % columns, mode.group, highest, type);
+    grids[static_cast<std::size_t>(g)] = grid;
+    scales.push_back(grid.scale);
+    biases.push_back(grid.offset);
+  }
+  std::vector<std::uint8_t> codes(values.size());
+  if (weights.feedback) {
+    weights.feedback->choose_codes(values.data(), count / columns, grids.data(), mode.group, highest, codes.data());
+  } else {
+    for (std::size_t i = 0; i < codes.size(); ++i) {
+      codes[i] =
+          static_cast<std::uint8_t>(nearest_code(values[i], grids[i / static_cast<std::size_t>(mode.group)], highest));
+    }
+  }
+  pack_codes(codes.data(), mode.bits, count, out[0]);
+  store_values(type, scales.data(), scales.size(), out[1]);
+  store_values(type, biases.data(), biases.size(), out[2]);
 }
 
 }  // namespace sparkx

@@ -12,6 +12,8 @@
 
 namespace sparkx {
 
+struct ColumnWeights;
+
 // A way to quantize a matrix, in the terms of MLX's config.json.
 struct MlxMode {
   std::string mode;  // "affine", "mxfp4", "mxfp8", "nvfp4"
@@ -32,5 +34,11 @@ std::optional<MlxMode> parse_mlx_mode(std::string_view name, std::optional<int> 
 // finite.
 void quantize_row(const MlxMode& mode, Dtype type, const std::byte* row, std::int64_t columns, std::byte* weight,
                   std::byte* scales, std::byte* biases);
+
+// Quantizes rows of `columns` values in an affine mode by what is known about the columns: scales and biases, which are
+// of `type`, so that the nearest codes cost least where it matters, then the codes with what feedback there is. `out`
+// is weight, scales and biases. The caller is in a ScopedFloatEnvironment. Throws Error{corrupt} as above.
+void quantize_rows(const MlxMode& mode, Dtype type, std::span<const float> values, std::int64_t columns,
+                   const ColumnWeights& weights, std::span<std::byte* const> out);
 
 }  // namespace sparkx

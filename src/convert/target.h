@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -15,6 +16,8 @@
 #include "sparkx/convert.hpp"
 
 namespace sparkx {
+
+class Calibration;
 
 // An array in the output. Its rows are those of the tensor it belongs to, and stand one after another.
 struct OutputPart {
@@ -33,6 +36,7 @@ struct TensorPlan {
   std::string target;
   std::string reason;
   std::vector<OutputPart> parts;
+  bool calibrated = false;  // Calibration::prepare is called for it before its rows are made
 
   // Makes the rows [row_begin, row_end) of all parts, each in the place that `out` has for it; rounding is to nearest,
   // whatever the caller's environment. Called from many threads at once. Returns the largest error of a coefficient (a
@@ -71,9 +75,9 @@ struct Target {
 };
 
 // What a format makes of a checkpoint, which must outlive it. Throw Error{invalid_argument} for options that make no
-// sense and Error{unsupported} for what the format cannot hold.
-Target plan_mlx(const Checkpoint& checkpoint, const ConvertOptions& options);
+// sense and Error{unsupported} for what the format cannot hold. `calibration`, null for none, must outlive the target.
+Target plan_mlx(const Checkpoint& checkpoint, const ConvertOptions& options, Calibration* calibration);
 Target plan_hugging_face(const Checkpoint& checkpoint, const ConvertOptions& options);
-Target plan_gguf(const Checkpoint& checkpoint, const ConvertOptions& options);
+Target plan_gguf(const Checkpoint& checkpoint, const ConvertOptions& options, Calibration* calibration);
 
 }  // namespace sparkx

@@ -68,7 +68,7 @@ CpuModel::CpuModel(CpuModelParts parts)
       kernels_(*parts.kernels),
       threads_(std::move(parts.threads)),
       cache_(kv_layout(config_, parts.kv_kind), parts.kv_limit_bytes),
-      transformer_(config_, weights_, kernels_, *threads_) {
+      transformer_(config_, weights_, kernels_, *threads_, parts.observer) {
   if (parts.locked_sequences > 0) {
     weights_lock_ = MemoryLock(weights_.storage.span(), "the weights");
     cache_.lock_memory(parts.locked_sequences, parts.context, kPassTokens);

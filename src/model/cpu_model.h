@@ -30,6 +30,7 @@ struct CpuModelParts {
   std::size_t kv_limit_bytes;  // of all sequences together
   std::int64_t locked_sequences =
       0;  // keep weights and cache resident, the cache of so many whole sequences from now on
+  InputObserver* observer = nullptr;  // outlives the model
 };
 
 // Errors of a step's items: invalid_argument for no tokens, a token outside the vocabulary, or more positions than the

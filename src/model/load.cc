@@ -114,9 +114,9 @@ std::unique_ptr<Model> load_model(const Checkpoint& checkpoint, LoadOptions opti
 
   PackedWeights weights =
       pack_weights(checkpoint, options.weights, *plan.kernels, *threads, std::move(options.progress));
-  return std::make_unique<CpuModel>(
-      CpuModelParts{checkpoint.config(), std::move(weights), plan.kernels, std::move(threads), plan.kv.kind, context,
-                    options.kv_limit_bytes.value_or(left), options.lock_memory ? options.sequences : 0});
+  return std::make_unique<CpuModel>(CpuModelParts{
+      checkpoint.config(), std::move(weights), plan.kernels, std::move(threads), plan.kv.kind, context,
+      options.kv_limit_bytes.value_or(left), options.lock_memory ? options.sequences : 0, options.observer});
 }
 
 void parse_dtype(std::string_view name, WeightOptions& weights) {

@@ -11,6 +11,7 @@
 #include "core/progress.h"
 #include "formats/checkpoint.h"
 #include "kernels/kernels.h"
+#include "model/input_observer.h"
 #include "model/kv_cache.h"
 #include "model/model.h"
 #include "model/packed_weights.h"
@@ -31,6 +32,7 @@ struct LoadOptions {
   std::optional<std::size_t> available_bytes;     // absent: what the system has free
   std::optional<std::size_t> kv_limit_bytes;      // of all sequences together; absent: what is free beside the weights
   ProgressCallback progress = {};                 // false cancels
+  InputObserver* observer = nullptr;              // of what linear modules read; outlives the model
 };
 
 // Throws Error{out_of_memory} when weights, cache and buffers do not fit, Error{invalid_argument} for a context or

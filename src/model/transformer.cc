@@ -67,11 +67,12 @@ AttentionShape attention_shape(const ModelConfig& config) {
 }  // namespace
 
 Transformer::Transformer(const ModelConfig& config, const PackedWeights& weights, const kernels::KernelTable& kernels,
-                         ThreadPool& threads)
+                         ThreadPool& threads, InputObserver* observer)
     : config_(config),
       weights_(weights),
       kernels_(kernels),
       threads_(threads),
+      observer_(observer),
       attention_(attention_shape(config), kPassTokens, kernels, threads),
       x_(kPassTokens, config.hidden_size),
       normed_(kPassTokens, config.hidden_size, AllInputForms(weights).normed.forms),
@@ -121,12 +122,16 @@ bool Transformer::forward(std::span<const Chunk> chunks, KvCache& cache, const s
     if (cancel != nullptr && cancel->load(std::memory_order_relaxed)) return false;
     const LayerWeights& layer = weights_.layers[i];
     rms_norm(x_, layer.input_layernorm, forms_for(layer.q_k_v_proj, layer.g_proj), normed_);
+    observe(LinearInput::attention, i, normed_, tokens_);
     linear_both(normed_, layer.g_proj, gates_, layer.q_k_v_proj, qkv_);
     rotate_and_store(qkv_, places_[i], cache);
     gated_attention(places_[i], cache, forms_for(layer.out_proj), heads_);
+    observe(LinearInput::heads, i, heads_, tokens_);
     linear_add(heads_, sorted_heads_, layer.out_proj, x_);
     rms_norm(x_, layer.post_attention_layernorm, forms_for(layer.gate_proj, layer.up_proj), normed_);
+    observe(LinearInput::mlp, i, normed_, tokens_);
     linear_gelu_mul(normed_, layer.gate_proj, layer.up_proj, forms_for(layer.down_proj), hidden_);
+    observe(LinearInput::hidden, i, hidden_, tokens_);
     linear_add(hidden_, sorted_hidden_, layer.down_proj, x_);
   }
   write_logits(x_, normed_);
@@ -328,6 +333,7 @@ void Transformer::write_logits(const Rows& x, InputRows& normed) {
       normed.code(kernels_, forms_for(weights_.lm_head), i);
     }
   });
+  observe(LinearInput::head, 0, normed, wanted);
   const Linear& lm_head = weights_.lm_head;
   const InputRows& in = in_order(normed, lm_head, wanted, sorted_normed_[0]);
   const int token_tile = lm_head.token_tile(kernels_);

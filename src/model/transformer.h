@@ -17,6 +17,7 @@
 #include "formats/model_config.h"
 #include "kernels/kernels.h"
 #include "model/attention.h"
+#include "model/input_observer.h"
 #include "model/kv_cache.h"
 #include "model/packed_weights.h"
 #include "model/rope.h"
@@ -37,9 +38,9 @@ inline constexpr std::int64_t kPassTokens = 512;  // of all chunks of a pass: bo
 
 class Transformer {
  public:
-  // The weights, the kernels and the threads outlive the Transformer.
+  // The weights, the kernels, the threads and the observer, if there is one, outlive the Transformer.
   Transformer(const ModelConfig& config, const PackedWeights& weights, const kernels::KernelTable& kernels,
-              ThreadPool& threads);
+              ThreadPool& threads, InputObserver* observer = nullptr);
   Transformer(const Transformer&) = delete;
   Transformer& operator=(const Transformer&) = delete;
 
@@ -87,6 +88,9 @@ class Transformer {
   void rotate_and_store(const Rows& qkv, LayerPlace place, KvCache& cache);
   void gated_attention(LayerPlace place, const KvCache& cache, ActivationForms forms, InputRows& out);
   void write_logits(const Rows& x, InputRows& normed);
+  void observe(LinearInput input, std::size_t layer, const InputRows& rows, std::int64_t tokens) const {
+    if (observer_ != nullptr) observer_->observe({input, static_cast<std::int64_t>(layer)}, rows.values(tokens));
+  }
   TypeState& state(LayerType type) { return *types_[static_cast<int>(type)]; }
 
   // Cuts `panels` x `tokens` into tiles, whole numbers of register tiles of `token_tile` tokens, and calls body(Tile,
@@ -104,6 +108,7 @@ class Transformer {
   const PackedWeights& weights_;
   const kernels::KernelTable& kernels_;
   ThreadPool& threads_;
+  InputObserver* const observer_;
   std::vector<LayerPlace> places_;                           // [layer]
   std::array<std::optional<TypeState>, kLayerTypes> types_;  // those that the model has
   Attention attention_;

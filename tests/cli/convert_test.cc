@@ -107,6 +107,23 @@ TEST_F(Convert, TheSourceIsNoOutput) {
   EXPECT_EQ(names_in(dir_ / "source"), (std::set<std::string>{"config.json", "model.safetensors"}));
 }
 
+TEST_F(Convert, CalibratesWithAText) {
+  const std::string text = SPARKX_SOURCE_DIR "/tests/data/calibration/calibration.txt";
+  const ProcessResult r = sparkx({"convert", "-o", at("out"), "-q", "3bit", "--calibrate", text});
+  ASSERT_EQ(r.status, 0) << r.err;
+  EXPECT_TRUE(contains(r.out, "bfloat16 -> 3-bit, groups of 64 (calibrated)\n")) << r.out;
+  EXPECT_TRUE(contains(r.out, "\ncalibrated with " + text + ", 11246 tokens in windows of 2048, read 1 time\n"))
+      << r.out;
+  const ProcessResult plan =
+      sparkx({"convert", "-o", at("dry"), "-q", "3bit", "--calibrate", text, "--dry-run", "--json"});
+  ASSERT_EQ(plan.status, 0) << plan.err;
+  EXPECT_TRUE(json::parse(plan.out, "output").find("calibration")->as_string().starts_with(text + ", "));
+  EXPECT_EQ(names_in(dir_.path()), (std::set<std::string>{"source", "out"}));
+  const ProcessResult refused = sparkx({"convert", "-o", at("no"), "-q", "mxfp4", "--calibrate", text});
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_TRUE(contains(refused.err, "calibration goes with 2bit to 6bit and 8bit")) << refused.err;
+}
+
 TEST_F(Convert, DryRunShowsThePlanAndWritesNothing) {
   for (const char* option : {"--dry-run", "--inspect"}) {
     const ProcessResult r = sparkx({"convert", "-m", at("source"), "-o", at("out"), "-q", option});
