@@ -40,6 +40,20 @@ ColumnWeights column_weights(std::span<const double> squares) {
 
 }  // namespace
 
+std::vector<std::uint8_t> ColumnWeights::codes(std::span<const float> values, std::span<const CodeGrid> grids,
+                                               std::int64_t group, int highest) const {
+  std::vector<std::uint8_t> codes(values.size());
+  if (feedback) {
+    const auto rows = static_cast<std::int64_t>(values.size() / importance.size());
+    feedback->choose_codes(values.data(), rows, grids.data(), group, highest, codes.data());
+    return codes;
+  }
+  for (std::size_t i = 0; i < codes.size(); ++i) {
+    codes[i] = static_cast<std::uint8_t>(nearest_code(values[i], grids[i / static_cast<std::size_t>(group)], highest));
+  }
+  return codes;
+}
+
 std::optional<LinearInputPlace> input_of(std::string_view tensor) {
   if (tensor == "lm_head.weight") return LinearInputPlace{LinearInput::head, 0};
   if (!tensor.starts_with(kLayers)) return std::nullopt;

@@ -27,6 +27,11 @@ struct ColumnWeights {
   // Of each column: the mean square of its input, with kDamping of their mean added. Positive.
   std::vector<float> importance;
   std::unique_ptr<ErrorFeedback> feedback;  // null without a text
+
+  // The codes, at most `highest`, of whole rows of values that share a grid in each `group` columns: with the feedback
+  // where there is one, else the nearest. From any number of threads, in a ScopedFloatEnvironment.
+  std::vector<std::uint8_t> codes(std::span<const float> values, std::span<const CodeGrid> grids, std::int64_t group,
+                                  int highest) const;
 };
 
 // The input that a matrix reads; absent for an embedding. One that is the head, too, has to be near its own values as

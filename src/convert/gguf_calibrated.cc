@@ -44,19 +44,8 @@ struct Rows {
   const float* group(std::int64_t i, int size) const { return values.data() + i * size; }
   const float* importance(std::int64_t i, int size) const { return weights.importance.data() + i * size % columns; }
 
-  std::vector<std::uint8_t> codes(const std::vector<CodeGrid>& grids, const Calibrated& form) const {
-    std::vector<std::uint8_t> codes(values.size());
-    const int highest = (1 << form.bits) - 1;
-    if (weights.feedback) {
-      weights.feedback->choose_codes(values.data(), static_cast<std::int64_t>(values.size()) / columns, grids.data(),
-                                     form.group, highest, codes.data());
-      return codes;
-    }
-    for (std::size_t i = 0; i < codes.size(); ++i) {
-      codes[i] =
-          static_cast<std::uint8_t>(nearest_code(values[i], grids[i / static_cast<std::size_t>(form.group)], highest));
-    }
-    return codes;
+  std::vector<std::uint8_t> codes(std::span<const CodeGrid> grids, const Calibrated& form) const {
+    return weights.codes(values, grids, form.group, (1 << form.bits) - 1);
   }
 };
 

@@ -113,15 +113,7 @@ void quantize_rows(const MlxMode& mode, Dtype type, std::span<const float> value
     scales.push_back(grid.scale);
     biases.push_back(grid.offset);
   }
-  std::vector<std::uint8_t> codes(values.size());
-  if (weights.feedback) {
-    weights.feedback->choose_codes(values.data(), count / columns, grids.data(), mode.group, highest, codes.data());
-  } else {
-    for (std::size_t i = 0; i < codes.size(); ++i) {
-      codes[i] =
-          static_cast<std::uint8_t>(nearest_code(values[i], grids[i / static_cast<std::size_t>(mode.group)], highest));
-    }
-  }
+  const std::vector<std::uint8_t> codes = weights.codes(values, grids, mode.group, highest);
   pack_codes(codes.data(), mode.bits, count, out[0]);
   store_values(type, scales.data(), scales.size(), out[1]);
   store_values(type, biases.data(), biases.size(), out[2]);
