@@ -9,24 +9,12 @@
 #include "kernels/code_layout.inc.h"
 #include "kernels/kernels.h"
 #include "kernels/one_token.inc.h"
+#include "kernels/stretch.inc.h"
 #include "kernels/sub_blocks.inc.h"
 #include "kernels/tiles.inc.h"
 
 namespace sparkx::kernels {
 namespace {
-
-template <WeightKind kind, int P, int T>
-inline __attribute__((always_inline)) void stretch(const std::byte* codes, std::size_t panel_stride,
-                                                   const std::int8_t* x, std::int64_t token_stride,
-                                                   I32x16 (&sums)[P][T]) {
-  if constexpr (kind == WeightKind::codes4) {
-    half_byte_stretch<P, T>(codes, panel_stride, x, token_stride, sums);
-  } else if constexpr (kind == WeightKind::codes8) {
-    byte_stretch<P, T>(codes, panel_stride, x, token_stride, sums);
-  } else {
-    plane_stretch<kind, 0, 8, P, T>(codes, panel_stride, x, token_stride, sums);
-  }
-}
 
 template <WeightKind kind, RunTerms terms>
 struct CodeTile {
@@ -46,22 +34,37 @@ struct CodeTile {
   template <int P, int T>
   static void block(const PanelMatrix& w, std::int64_t panel, std::int64_t block_begin, std::int64_t columns,
                     const Input& x, std::int64_t token, F32x16 (&sums)[P][T]) {
+    if constexpr (T == 1) {
+      one_token<P>(w, panel, block_begin, columns, x, token, sums);
+    } else {
+      many_tokens<P, T>(w, panel, block_begin, columns, x, token, sums);
+    }
+  }
+
+  template <int P>
+  static void one_token(const PanelMatrix& w, std::int64_t panel, std::int64_t block_begin, std::int64_t columns,
+                        const Input& x, std::int64_t token, F32x16 (&sums)[P][1]) {
+    const CodeLayout layout = code_layout<kind>(w.format, block_begin);
+    const int run = layout.group < kGroup ? layout.group : kGroup;
+    const std::byte* group = w.panels + panel * w.panel_bytes + layout.block_offset;
+    const bool stretches = run < kGroup;
+    const std::int64_t first = token * (stretches ? x.stretch_stride : x.group_stride) + block_begin / run;
+    const TokenBlock one{
+        x.codes + token * x.code_stride + block_begin, x.scales + token * x.group_stride + block_begin / kGroup,
+        (stretches ? x.stretch_sums : x.sums) + first, (stretches ? x.scaled_stretch_sums : x.scaled_sums) + first};
+    for (int p = 0; p < P; ++p) {
+      sums[p][0] = one_token_block<kind, terms, kGroup>(group + p * w.panel_bytes, layout, columns, one);
+    }
+  }
+
+  template <int P, int T>
+  static void many_tokens(const PanelMatrix& w, std::int64_t panel, std::int64_t block_begin, std::int64_t columns,
+                          const Input& x, std::int64_t token, F32x16 (&sums)[P][T]) {
     const CodeLayout layout = code_layout<kind>(w.format, block_begin);
     const int run = layout.group < kGroup ? layout.group : kGroup;
     const std::byte* group = w.panels + panel * w.panel_bytes + layout.block_offset;
     const std::int64_t block_end = block_begin + columns;
     const std::int8_t* codes = x.codes + token * x.code_stride;
-    if constexpr (T == 1) {
-      const bool stretches = run < kGroup;
-      const std::int64_t first = token * (stretches ? x.stretch_stride : x.group_stride) + block_begin / run;
-      const TokenBlock one{codes + block_begin, x.scales + token * x.group_stride + block_begin / kGroup,
-                           (stretches ? x.stretch_sums : x.sums) + first,
-                           (stretches ? x.scaled_stretch_sums : x.scaled_sums) + first};
-      for (int p = 0; p < P; ++p) {
-        sums[p][0] = one_token_block<kind, terms, kGroup>(group + p * w.panel_bytes, layout, columns, one);
-      }
-      return;
-    }
     const std::int64_t sum_stride = run < kGroup ? x.stretch_stride : x.group_stride;  // of sums of runs
     F32x16 acc[P][T];
     SPARKX_UNROLL

@@ -165,20 +165,5 @@ inline __attribute__((always_inline)) void plane_stretch(const std::byte* codes,
   });
 }
 
-template <WeightKind kind>
-inline __attribute__((always_inline)) I32x16 run_products(const std::byte* codes, const std::int8_t* x, int stretches) {
-  I32x16 sum[1][1] = {{splat<I32x16>(0)}};
-  for (int i = 0; i < stretches; ++i, codes += kStretchBytes<kind>, x += kStretchColumns) {
-    if constexpr (kind == WeightKind::codes4) {
-      half_byte_stretch<1, 1>(codes, 0, x, 0, sum);
-    } else if constexpr (kind == WeightKind::codes8) {
-      byte_stretch<1, 1>(codes, 0, x, 0, sum);
-    } else {
-      plane_stretch<kind, 0, 8, 1, 1>(codes, 0, x, 0, sum);
-    }
-  }
-  return sum[0][0];
-}
-
 }  // namespace
 }  // namespace sparkx::kernels

@@ -4,6 +4,7 @@
 #include "kernels/simd/avx2.h"
 // The layer comes before what is written on it,
 #include "kernels/simd/maddubs_stretch.h"
+#include "kernels/simd/run_of_stretches.h"
 // and that before the rest.
 #include "kernels/math.inc.h"
 #include "kernels/table.inc.h"

@@ -3,6 +3,7 @@
 
 #include "kernels/simd/neon.h"
 // The layer comes before what is written on it,
+#include "kernels/simd/run_of_stretches.h"
 #include "kernels/simd/sdot_stretch.h"
 // and that before the rest.
 #include "kernels/math.inc.h"
